@@ -354,7 +354,6 @@ impl Supervisor {
     /// What waits for its second look, or for its next try, is taken up when that is due.
     fn schedule_next_tries(&self, round: &Round) {
         let Some(resumed) = &round.resumed else { return };
-        metrics::gauge!(metric_names::UNVERIFIED).set(resumed.unverified.len() as f64);
         let now = self.lifecycle.shared.clock.now();
         let second_looks = resumed.unverified.iter().map(|waits| waits.look_at);
         let next_tries = resumed.waiting.iter().map(|waits| waits.next_try);
@@ -387,7 +386,6 @@ fn tell_resumed(resumed: &Resumed) {
 }
 
 fn tell_sweep(sweep: &Sweep) {
-    metrics::gauge!(metric_names::UNEXPLAINED).set(sweep.unexplained.len() as f64);
     for unexplained in sweep.unexplained.iter().take(MAX_TOLD) {
         tracing::warn!(
             resource = %unexplained.resource,

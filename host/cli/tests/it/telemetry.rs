@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::metrics::v1::{NumberDataPoint, metric, number_data_point};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -46,6 +47,20 @@ fn attributes(span: &Span) -> BTreeMap<String, String> {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+}
+
+/// The gauge with these labels, as it came last. `None`: there is none.
+fn gauge(collector: &Collector, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let metric = collector.metrics().into_iter().find(|metric| metric.name == name)?;
+    let Some(metric::Data::Gauge(gauge)) = metric.data else { panic!("{name} is no gauge") };
+    let has_labels = |point: &NumberDataPoint| {
+        let said = texts(&point.attributes);
+        labels.iter().all(|(key, value)| said.get(*key).is_some_and(|known| known == value))
+    };
+    match gauge.data_points.into_iter().find(has_labels)?.value {
+        Some(number_data_point::Value::AsDouble(value)) => Some(value),
+        other => panic!("{name}: {other:?}"),
+    }
 }
 
 /// Each span of a trace but its root stands below another of it.
@@ -165,6 +180,32 @@ fn the_logs_say_which_policy_deleted_what_and_for_whom_whatever_is_sampled_of_tr
 
     assert!(collector.spans().is_empty());
     holds_no_secret(&collector);
+}
+
+#[test]
+fn what_is_unfinished_and_left_is_counted_by_state_kind_and_reason() {
+    let world = World::new("100");
+    world.configure(IMPATIENT);
+    world.run(&CREATE).expect(0);
+    world.fault("DELETE", "/instance/v1/zones/*/ips/*", "internal-server-error");
+    world.run(&["server", "delete", "--group", "ci", "--yes"]).expect(3);
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    let resume = || Ran::of(&mut exporting(&world, &collector.endpoint(), &["operation", "resume"]));
+    let unfinished = || {
+        let labels = [("kind", "cleanup-server"), ("state", "left")];
+        gauge(&collector, "windlass_unfinished_operations", &labels)
+    };
+    let left = || {
+        let labels = [("zone", "fr-par-1"), ("kind", "ip"), ("reason", "not-removed")];
+        gauge(&collector, "windlass_left_resources", &labels)
+    };
+    resume().expect(3);
+    assert_eq!((unfinished(), left()), (Some(1.0), Some(1.0)), "{:#?}", collector.metrics());
+    world.control("DELETE", "faults", "");
+    resume().expect(0);
+    assert_eq!((unfinished(), left()), (None, None), "{:#?}", collector.metrics());
+    assert_eq!(gauge(&collector, "windlass_unverified_operations", &[]), Some(0.0));
+    assert_eq!(gauge(&collector, "windlass_unexplained_resources", &[]), Some(0.0));
 }
 
 #[test]
