@@ -14,6 +14,7 @@ use windlass_lifecycle::{
 };
 use windlass_policy::{Asker, Compiler};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
+use windlass_telemetry::Metrics;
 
 use crate::accounts::{AccountOptions, Accounts};
 use crate::arguments::{COMPILE, OrderedHosts, RunArguments, Sweep};
@@ -47,6 +48,10 @@ const RECOVERY_HEAD_START: Duration = Duration::from_secs(10);
 /// What is wrong with configuration or credentials, before anything is touched; [`Error::LeaseLost`] when another
 /// process may lead: all work has stopped then, and the process is to end.
 pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result<(), Error> {
+    if arguments.metrics_bind_address.0.is_some() {
+        // Counted from before the policies are in place: which are in force is told when it changes.
+        drop(Metrics::of_process());
+    }
     let process = Process::prepare(&arguments).await?;
     let end = CancellationToken::new();
     let _end = end.clone().drop_guard();
