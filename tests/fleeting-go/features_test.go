@@ -143,7 +143,7 @@ func TestMetricsAreServedUnderTheNamesOfTheDashboard(t *testing.T) {
 		"windlass_scaleway_call_seconds_bucket{", "windlass_policy_decision_seconds_bucket{",
 		`windlass_fleeting_servers{zone="fr-par-1",type="DEV1-S"} 1`,
 		`windlass_fleeting_cost_euros_per_hour{zone="fr-par-1",type="DEV1-S"} 0.`,
-		`windlass_fleeting_policy_info{slot="retry",position="0",policy="windlass-guest-retry",`,
+		`windlass_policy_info{slot="retry",position="0",policy="windlass-guest-retry",`,
 		`windlass_policy_brakes_total{slot="state-mapping",policy="windlass-guest-state-mapping"} 0`,
 	} {
 		require.Contains(t, text, name)

@@ -560,6 +560,13 @@ impl Context {
         start(self.policy_host_options(folder)?)
     }
 
+    /// The same to replay decisions with, beside the hosts that made them.
+    pub(crate) fn replaying_policy_host(&self, folder: Dir) -> Result<Host, Failure> {
+        let mut options = self.policy_host_options(folder)?;
+        options.is_trial = true;
+        start(options)
+    }
+
     /// The same with the configured policies, as commands that decide have them.
     pub(crate) fn configured_host(&self, folder: Dir) -> Result<Host, Failure> {
         let mut options = self.policy_host_options(folder)?;
@@ -572,7 +579,7 @@ impl Context {
     /// The same to try policies with: one that fails is asked again, however often it has failed.
     pub(crate) fn trial_policy_host(&self, folder: Dir) -> Result<Host, Failure> {
         let mut options = self.policy_host_options(folder)?;
-        options.suspend_after = 0;
+        (options.suspend_after, options.is_trial) = (0, true);
         options.cache_dir = self.cache_dir();
         start(options)
     }
@@ -590,7 +597,7 @@ impl Context {
         let mut options = HostOptions::new(folder);
         // What can be written is read as well.
         options.lending_dir = if cache_dir.is_none() { self.lending_dir() } else { None };
-        options.cache_dir = cache_dir;
+        (options.cache_dir, options.is_trial) = (cache_dir, true);
         options.asker = Some(Asker::CommandLine);
         options.capabilities = offline_capabilities("nobody is asked here".to_owned())?;
         start(options)

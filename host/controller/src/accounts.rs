@@ -172,7 +172,7 @@ impl Accounts {
             return Ok(Ok(known.account.clone()));
         }
         // One with another key takes the place of the one before: two would work on one journal.
-        known.remove(&place);
+        close(&mut known, &place);
         let is_full = |known: &HashMap<Place, Known>| {
             let of_namespace = known.keys().filter(|(of, _)| of == namespace).count();
             let most = if of_namespace == 0 { MAX_ACCOUNTS } else { MAX_FURTHER };
@@ -299,7 +299,7 @@ impl Accounts {
                 continue;
             }
             tracing::info!(namespace, secret = name, "closed an account: no object uses its Secret");
-            known.remove(&place);
+            close(known, &place);
         }
         metrics::gauge!(metric_names::ACCOUNTS).set(known.len() as f64);
         Ok(())
@@ -359,6 +359,13 @@ fn owner(own: &OwnerName, namespace: &str, secret: &str, project: &str) -> Owner
     let account = mark(&format!("{namespace}/{secret}/{project}"));
     let name = format!("p{account}-{}", cut(own.as_str(), MAX_OWNER_LEN));
     name.parse().unwrap_or_else(|_| own.clone())
+}
+
+/// Closes an account while the process goes on: the metrics tell no more what its journal holds.
+fn close(known: &mut HashMap<Place, Known>, place: &Place) {
+    if let Some(closed) = known.remove(place) {
+        closed.account.lifecycle.leave_metrics();
+    }
 }
 
 /// What of a journal has to be ended by somebody.

@@ -14,6 +14,7 @@ use windlass_lifecycle::{
 };
 use windlass_policy::{Asker, Compiler};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
+use windlass_telemetry::Metrics;
 
 use crate::accounts::{AccountOptions, Accounts};
 use crate::arguments::{COMPILE, OrderedHosts, RunArguments, Sweep};
@@ -50,6 +51,10 @@ const LOOK_AT_JOURNAL: Duration = Duration::from_secs(1);
 /// What is wrong with configuration or credentials, before anything is touched; [`Error::LeaseLost`] when another
 /// process may lead and [`Error::TakenForDead`] when one may work on what this one had begun: the process is to end.
 pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result<(), Error> {
+    if arguments.metrics_bind_address.0.is_some() {
+        // Counted from before the policies are in place: which are in force is told when it changes.
+        drop(Metrics::of_process());
+    }
     let process = Process::prepare(&arguments).await?;
     let end = CancellationToken::new();
     let _end = end.clone().drop_guard();

@@ -69,6 +69,7 @@ pub mod metric_names;
 mod migrate;
 mod name;
 mod other_owners;
+mod outstanding;
 mod ownership;
 mod placement;
 mod poller;

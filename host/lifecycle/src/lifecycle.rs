@@ -28,6 +28,7 @@ use crate::journal::step::{Create, Step};
 use crate::journal::{Closing, Entry, Journal, OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::log::Durability;
 use crate::machines::Machines;
+use crate::outstanding::Outstanding;
 use crate::ownership::Claims;
 use crate::poller::Poller;
 use crate::report::Report;
@@ -148,6 +149,7 @@ impl Lifecycle {
                 machines: Machines::default(),
                 runner,
                 active: ActiveKeys::default(),
+                outstanding: Outstanding::default(),
                 taking_over: tokio::sync::Mutex::default(),
                 cancels: Cancels::default(),
             }),
@@ -215,6 +217,12 @@ impl Lifecycle {
     #[must_use]
     pub fn random_word(&self) -> u64 {
         self.shared.randomness.word()
+    }
+
+    /// Takes what is unfinished and left in this journal out of the process's metrics, for good: for who closes one of
+    /// several and goes on.
+    pub fn leave_metrics(&self) {
+        self.shared.outstanding.end();
     }
 
     /// The operations under way in this process.

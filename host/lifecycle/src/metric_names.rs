@@ -19,9 +19,16 @@ pub const LEFT_BEHIND: &str = "windlass_left_behind_total";
 pub const SUPERVISOR_PARTS: &str = "windlass_supervisor_parts_total";
 /// Histogram `part`: seconds that it took.
 pub const SUPERVISOR_PART_SECONDS: &str = "windlass_supervisor_part_seconds";
+/// Gauge `kind`, `state` (`open`, `left`, `unverified`): operations of the journal that are not ended, whoever works on
+/// them, as of the last look for those that nobody works on. Processes that share a state show the same.
+pub const UNFINISHED: &str = "windlass_unfinished_operations";
+/// Gauge `zone`, `kind`, `reason`: resources that are left. `not-removed`: an operation of the journal could not remove
+/// it and tries again. By the last sweep of the zone: `kept` (on purpose), `abandoned` (with its operation),
+/// `unexplained` (nothing explains it, and it was not removed).
+pub const LEFT: &str = "windlass_left_resources";
 /// Gauge: operations that wait for their second look, since a call of theirs may still take effect.
 pub const UNVERIFIED: &str = "windlass_unverified_operations";
-/// Gauge: resources that the supervisor's last sweep found to be ours and unexplained, also those that it left alone.
+/// Gauge: resources that the last sweep of each zone found to be ours and unexplained, also those that it left alone.
 pub const UNEXPLAINED: &str = "windlass_unexplained_resources";
 /// Counter: operations that were forgotten because of their age.
 pub const JOURNAL_PRUNED: &str = "windlass_journal_pruned_total";

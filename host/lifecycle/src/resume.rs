@@ -243,7 +243,8 @@ impl Lifecycle {
         resumed.unverified.extend(operations.iter().filter_map(|ended| shared.unverified(&ended.operation)));
         resumed.waiting.extend(operations.iter().filter_map(|ended| shared.waiting(&ended.operation)));
         resumed.operations = operations;
-        self.forget_policies();
+        // Who begins new work shows nothing: what that leaves is not counted before the next look.
+        self.look_at_unfinished(!matches!(taking, Taking::Interrupted));
         Ok(resumed)
     }
 
@@ -328,13 +329,17 @@ impl Lifecycle {
         Ok(claimed)
     }
 
-    /// Lets the policy host forget policies that no open operation needs.
-    fn forget_policies(&self) {
+    /// Lets the policy host forget policies that no open operation needs. The metrics show what is open where it
+    /// `is_shown`.
+    fn look_at_unfinished(&self, is_shown: bool) {
         let open = self
             .shared
             .journal
             .operations(&OperationFilter { states: OperationState::UNFINISHED.to_vec(), ..OperationFilter::default() });
         let Ok(open) = open else { return };
+        if is_shown {
+            self.shared.outstanding.unfinished(&open);
+        }
         let in_use: Vec<PolicyIdentity> = open.iter().flat_map(identities).collect();
         if let Err(error) = self.shared.policies.retain_policies(&in_use, POLICY_GRACE) {
             tracing::warn!(%error, "cannot remove unused policies");

@@ -30,15 +30,26 @@ pub struct RuntimeOptions {
     pub decision_log: DecisionLogOptions,
     /// Another state folder, of which what was compiled there is used.
     pub lending_dir: Option<Dir>,
+    /// Whether the policies are only tried: see [`HostOptions::is_trial`]. Default false.
+    pub is_trial: bool,
 }
 
 impl RuntimeOptions {
     /// With the built-in policies.
     #[must_use]
     pub fn new(client: Client, state: StateDirectory, asker: Asker) -> Self {
-        let (policies, policy_folder, brake) = (Policies::built_in(), PathBuf::from("."), Brake::default());
-        let decision_log = DecisionLogOptions::default();
-        Self { client, state, asker, policies, policy_folder, brake, compiler: None, decision_log, lending_dir: None }
+        Self {
+            client,
+            state,
+            asker,
+            policies: Policies::built_in(),
+            policy_folder: PathBuf::from("."),
+            brake: Brake::default(),
+            compiler: None,
+            decision_log: DecisionLogOptions::default(),
+            lending_dir: None,
+            is_trial: false,
+        }
     }
 }
 
@@ -68,6 +79,7 @@ impl Runtime {
             compiler,
             decision_log,
             lending_dir,
+            is_trial,
         } = options;
         let failed = |source| Error::StateDirectory { path: state.path().to_owned(), source };
         let (registries, trust) = (policies.registries().clone(), policies.trust().cloned());
@@ -76,7 +88,7 @@ impl Runtime {
         registries.folder.clone_from(&policy_folder);
         let mut host = HostOptions::new(state.handle().try_clone().map_err(failed)?);
         (host.policy_folder, host.asker, host.brake, host.compiler) = (policy_folder, Some(asker), brake, compiler);
-        (host.decision_log, host.lending_dir) = (decision_log, lending_dir);
+        (host.decision_log, host.lending_dir, host.is_trial) = (decision_log, lending_dir, is_trial);
         host.capabilities = scaleway_capabilities(&client);
         host.registries = Some(Arc::new(Registries::new(registries)?));
         let host = Host::new(host).map_err(Box::new)?;

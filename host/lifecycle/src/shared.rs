@@ -19,6 +19,7 @@ use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::images::Images;
 use crate::journal::{Journal, Operation, OperationKind, OperationState, Runner};
 use crate::machines::Machines;
+use crate::outstanding::Outstanding;
 use crate::poller::Poller;
 use crate::run::milliseconds;
 use crate::state_directory::StateDirectory;
@@ -107,6 +108,8 @@ pub(crate) struct Shared {
     pub(crate) runner: Runner,
     /// Operations under way in this process.
     pub(crate) active: ActiveKeys<OperationId>,
+    /// What the metrics say of what is unfinished and left.
+    pub(crate) outstanding: Outstanding,
     /// Held while operations are taken over: tasks of one process wait for each other, processes do not.
     pub(crate) taking_over: tokio::sync::Mutex<()>,
     /// Those of them that can be cancelled.

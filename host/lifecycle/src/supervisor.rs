@@ -360,7 +360,6 @@ impl Supervisor {
         if resumed.is_elsewhere {
             self.schedule.lock().no_later(Part::Resume, Instant::now() + ELSEWHERE);
         }
-        metrics::gauge!(metric_names::UNVERIFIED).set(resumed.unverified.len() as f64);
         let now = self.lifecycle.shared.clock.now();
         let second_looks = resumed.unverified.iter().map(|waits| waits.look_at);
         let next_tries = resumed.waiting.iter().map(|waits| waits.next_try);
@@ -393,7 +392,6 @@ fn tell_resumed(resumed: &Resumed) {
 }
 
 fn tell_sweep(sweep: &Sweep) {
-    metrics::gauge!(metric_names::UNEXPLAINED).set(sweep.unexplained.len() as f64);
     for unexplained in sweep.unexplained.iter().take(MAX_TOLD) {
         tracing::warn!(
             resource = %unexplained.resource,

@@ -4,6 +4,8 @@
 //! `policy-changes/changes.jsonl` has one line for each change, written by the thread that says how a host is doing
 //! ([`status`](crate::status)), never by a decision. Changes that follow each other within its pause are reported as
 //! one. At 1 MiB the file becomes `changes.before.jsonl`, in the place of an older one.
+//!
+//! Once a change is written, an event `policy` says the same to whoever listens: the export makes a log record of it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -48,9 +50,34 @@ pub struct PolicyChange {
     pub what: PolicyEventKind,
 }
 
+impl PolicyChange {
+    /// Says it to whoever listens. Log lines for people are written where it happens.
+    fn tell(&self) {
+        let (before, source, why) = match &self.what {
+            PolicyEventKind::InForce { source } => (None, Some(source.as_str()), None),
+            PolicyEventKind::Replaced { before, source } => (Some(before), Some(source.as_str()), None),
+            PolicyEventKind::Refused { why } | PolicyEventKind::Suspended { why } => (None, None, Some(why.as_str())),
+            PolicyEventKind::Resumed | PolicyEventKind::Removed => (None, None, None),
+        };
+        tracing::trace!(
+            name: "policy",
+            what = self.what.as_str(),
+            slot = self.slot.as_str(),
+            position = self.position,
+            mode = self.mode.as_str(),
+            policy = %self.policy,
+            digest = %self.policy.digest(),
+            before = before.map(tracing::field::display),
+            source,
+            why,
+        );
+    }
+}
+
 /// What can happen to a place in a chain.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, strum::IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum PolicyEventKind {
     /// The policy is there, where there was none.
     #[serde(rename_all = "kebab-case")]
@@ -79,6 +106,13 @@ pub enum PolicyEventKind {
     Resumed,
     /// The place is no longer in the chain.
     Removed,
+}
+
+impl PolicyEventKind {
+    /// The word of the file and of events, without what it holds.
+    pub fn as_str(&self) -> &'static str {
+        self.into()
+    }
 }
 
 /// The newest changes, newest first.
@@ -162,6 +196,7 @@ impl Changes {
         }
         self.append(&text)?;
         for change in changes {
+            change.tell();
             learn(&mut self.known, change);
         }
         Ok(())

@@ -55,6 +55,9 @@ pub struct HostOptions {
     /// Another state folder, of which the compiled cache is read and never written: a host for a trial then compiles
     /// nothing that this user's hosts have compiled.
     pub lending_dir: Option<Dir>,
+    /// Whether policies are only tried here: none of them comes into force, so neither metrics nor events nor the
+    /// [list of changes](crate::policy_changes) tell of them. Default false.
+    pub is_trial: bool,
     /// Where relative paths of policies start. Default: the current folder.
     pub policy_folder: PathBuf,
     /// What policies can be granted. Default: nothing but the log.
@@ -89,6 +92,7 @@ impl HostOptions {
             state_dir,
             cache_dir: None,
             lending_dir: None,
+            is_trial: false,
             policy_folder: PathBuf::from("."),
             capabilities: Vec::new(),
             limits: ClassLimits::default(),
@@ -312,7 +316,7 @@ impl Host {
         let reported = (generations.clone(), scopes.clone(), deciding.clone());
         let tell = move || status(&reported.0, &reported.1, &reported.2);
         let inner = Inner {
-            _status: StatusWriter::start(&options.state_dir, process, deciding.status.clone(), tell)?,
+            _status: StatusWriter::start(&options.state_dir, process, options.is_trial, deciding.status.clone(), tell)?,
             loader,
             kept,
             limits: options.limits,

@@ -60,6 +60,7 @@ mod engine;
 mod error;
 mod examine;
 mod failure_kind;
+mod gauges;
 mod guest;
 mod guest_time;
 mod host;

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::changes::Changes;
 use crate::decision::now_ms;
 use crate::error::Error;
+use crate::gauges::Gauges;
 use crate::host_status::HostStatus;
 use crate::text::{cut, without_controls};
 use windlass_distribution::files::{private_folder, read_bounded, remove};
@@ -177,10 +178,12 @@ pub(crate) struct StatusWriter {
 }
 
 impl StatusWriter {
-    /// Begins to write what `status` says, now and after each change.
+    /// Begins to write what `status` says, now and after each change. Of a host that is no trial, metrics and events
+    /// tell it as well.
     pub(crate) fn start(
         state: &Dir,
         word: u32,
+        is_trial: bool,
         signal: Arc<StatusSignal>,
         status: impl Fn() -> HostStatus + Send + 'static,
     ) -> Result<StatusWriter, Error> {
@@ -192,6 +195,7 @@ impl StatusWriter {
         let state = state.try_clone().map_err(failed)?;
         // Opened when there is something to write: most hosts of a command line live for a moment.
         let mut changes: Option<Changes> = None;
+        let mut gauges = Gauges::default();
         let (started_at_ms, signalled) = (now_ms(), signal.clone());
         signal.changed();
         let write = move || {
@@ -202,7 +206,12 @@ impl StatusWriter {
                 let (process, program) = (std::process::id(), program());
                 let is_configured = signalled.is_configured();
                 let host = RunningHost { process, program, started_at_ms, status: shortened(status()) };
-                let noted = if is_configured { note(&mut changes, &state, &host) } else { Ok(()) };
+                let noted = if is_configured && !is_trial {
+                    gauges.show(&host.status);
+                    note(&mut changes, &state, &host)
+                } else {
+                    Ok(())
+                };
                 if !goes_on {
                     return;
                 }
@@ -354,7 +363,7 @@ mod tests {
             std::mem::forget(dead);
         }
         let status = || host(1).status;
-        let writer = StatusWriter::start(&state, 9, Arc::default(), status).unwrap();
+        let writer = StatusWriter::start(&state, 9, false, Arc::default(), status).unwrap();
         let locks = || {
             let entries = std::fs::read_dir(folder.path().join(FOLDER)).unwrap();
             entries.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|end| end == "lock")).count()

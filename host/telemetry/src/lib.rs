@@ -5,7 +5,8 @@
 //! # How it is wired
 //! The other crates open spans of `tracing`, as they write log lines: `operation`, `step`, `scaleway_call`, `decision`
 //! and `hook`. A program that calls `Telemetry::start` and adds its layer to the subscriber turns these into OTLP's
-//! spans, and those of decisions and operations into log records as well; the metrics are those of the `metrics` crate.
+//! spans, and those of decisions and operations into log records as well; of an event `policy`, which says how the
+//! status of a policy has changed, it makes a log record. The metrics are those of the `metrics` crate.
 //! Where no endpoint is set, nothing is started and no span is enabled.
 //!
 //! # Guarantees

@@ -29,7 +29,8 @@ struct Counted {
     descriptions: Mutex<BTreeMap<String, Description>>,
 }
 
-/// The metrics of one kind. None is ever removed: labels have few values.
+/// The metrics of one kind. But for [gauges that have ended](Series::forget_ended) none is ever removed: labels have few
+/// values.
 struct Series<T>(RwLock<HashMap<Key, Arc<T>>>);
 
 impl<T> Default for Series<T> {
@@ -48,6 +49,16 @@ impl<T: Default> Series<T> {
 
     fn values(&self, value: impl Fn(&T) -> Value) -> Vec<(Key, Value)> {
         self.0.read().iter().map(|(key, counted)| (key.clone(), value(counted))).collect()
+    }
+}
+
+impl Series<AtomicU64> {
+    /// Forgets the gauges that were set to NaN: what they told of is not there any more. For gauges of which a label has
+    /// a value that goes, such as a digest.
+    fn forget_ended(&self) {
+        let is_nan = |bits: &AtomicU64| f64::from_bits(bits.load(Ordering::Relaxed)).is_nan();
+        // One that somebody holds may be set again.
+        self.0.write().retain(|_, bits| Arc::strong_count(bits) > 1 || !is_nan(bits));
     }
 }
 
@@ -113,6 +124,7 @@ impl Metrics {
     /// All metrics as they are now, by their names.
     pub(crate) fn families(&self) -> Vec<Family> {
         let counted = &self.0;
+        counted.gauges.forget_ended();
         let values = counted.counters.values(|count| Value::Counter(count.load(Ordering::Relaxed))).into_iter();
         let values = values
             .chain(counted.gauges.values(|bits| Value::Gauge(f64::from_bits(bits.load(Ordering::Relaxed)))))
@@ -257,7 +269,6 @@ mod tests {
             metrics::counter!("calls_total", "zone" => "fr-par-1").increment(3);
             metrics::counter!("calls_total", "zone" => "a\"b\\c\n").increment(1);
             metrics::gauge!("in_flight").set(0.5);
-            metrics::gauge!("price").set(f64::NAN);
             metrics::histogram!("call_seconds", "slot" => "retry").record(0.3);
             metrics::histogram!("call_seconds", "slot" => "retry").record(1e9);
         });
@@ -269,7 +280,6 @@ mod tests {
             r#"calls_total{zone="a\"b\\c\n"} 1"#,
             "# TYPE in_flight gauge",
             "in_flight 0.5",
-            "price NaN",
             "# TYPE call_seconds histogram",
             r#"call_seconds_bucket{slot="retry",le="0.000005"} 0"#,
             r#"call_seconds_bucket{slot="retry",le="0.25"} 0"#,
@@ -281,5 +291,21 @@ mod tests {
         ] {
             assert!(text.lines().any(|written| written == line), "{line} is not in:\n{text}");
         }
+    }
+
+    #[test]
+    fn a_gauge_that_is_no_number_any_more_is_forgotten_until_it_is_set_again() {
+        let metrics = Metrics::new();
+        let set = |policy: &'static str, value: f64| {
+            metrics::with_local_recorder(&metrics, || metrics::gauge!("info", "policy" => policy).set(value));
+        };
+        set("old", 1.0);
+        set("new", 1.0);
+        set("old", f64::NAN);
+        let text = metrics.render();
+        assert!(text.contains(r#"info{policy="new"} 1"#) && !text.contains("old"), "{text}");
+        assert_eq!(metrics.0.gauges.0.read().len(), 1);
+        set("old", 2.0);
+        assert!(metrics.render().contains(r#"info{policy="old"} 2"#));
     }
 }

@@ -94,7 +94,7 @@ async fn replay(context: &Context, arguments: ReplayDecision) -> Result<(), Fail
 /// The host that has the policies that decided then.
 fn recorded_host(context: &Context) -> Result<Host, Failure> {
     let state = context.state_directory()?;
-    context.policy_host(context.folder_of(&state)?)
+    context.replaying_policy_host(context.folder_of(&state)?)
 }
 
 /// The configured policies with the one that `--policy` names among them, in the place that it has in the configuration

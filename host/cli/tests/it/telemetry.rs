@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
+use opentelemetry_proto::tonic::metrics::v1::{NumberDataPoint, metric, number_data_point};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use serde_json::Value;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -46,6 +47,20 @@ fn attributes(span: &Span) -> BTreeMap<String, String> {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text"))
+}
+
+/// The gauge with these labels, as it came last. `None`: there is none.
+fn gauge(collector: &Collector, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let metric = collector.metrics().into_iter().find(|metric| metric.name == name)?;
+    let Some(metric::Data::Gauge(gauge)) = metric.data else { panic!("{name} is no gauge") };
+    let has_labels = |point: &NumberDataPoint| {
+        let said = texts(&point.attributes);
+        labels.iter().all(|(key, value)| said.get(*key).is_some_and(|known| known == value))
+    };
+    match gauge.data_points.into_iter().find(has_labels)?.value {
+        Some(number_data_point::Value::AsDouble(value)) => Some(value),
+        other => panic!("{name}: {other:?}"),
+    }
 }
 
 /// Each span of a trace but its root stands below another of it.
@@ -165,6 +180,99 @@ fn the_logs_say_which_policy_deleted_what_and_for_whom_whatever_is_sampled_of_tr
 
     assert!(collector.spans().is_empty());
     holds_no_secret(&collector);
+}
+
+#[test]
+fn a_policys_status_is_a_metric_and_each_change_of_it_a_log_record() {
+    let world = World::new("100");
+    let rules = |name: &str| format!("slot = 'retry'\n[[rules]]\nname = '{name}'\nwhen = 'true'\nanswer = 'give-up'\n");
+    let file = world.write("ours.rules.toml", rules("first").as_bytes());
+    world.configure(&format!("[policies.retry]\npath = {file:?}\n"));
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    // A socket's path is short.
+    let folder = tempfile::Builder::new().prefix("telemetry").tempdir_in("/tmp").unwrap();
+    let listen = format!("unix:{}", folder.path().join("policy.sock").display());
+    let mut serve = exporting(&world, &collector.endpoint(), &["policy", "serve", "--listen", &listen]);
+    serve.env("OTEL_METRIC_EXPORT_INTERVAL", "200").env("OTEL_BLRP_SCHEDULE_DELAY", "100");
+    let serving = Running::start(&mut serve);
+    let changes = |event: &str| {
+        let is_it = |record: &LogRecord| {
+            let said = texts(&record.attributes);
+            said.get("windlass.policy.event").is_some_and(|word| word == event)
+                && (&*said["windlass.policy.slot"], &*said["windlass.policy.position"]) == ("retry", "0")
+        };
+        collector.logs().into_iter().filter(is_it).collect::<Vec<_>>()
+    };
+    let change = |event: &str| eventually(event, || changes(event).pop());
+    let in_force = |digest: &str| {
+        let labels = [("slot", "retry"), ("policy", "ours.rules.toml"), ("digest", &digest[..12]), ("mode", "decide")];
+        gauge(&collector, "windlass_policy_info", &labels)
+    };
+
+    let first = texts(&change("in-force").attributes);
+    assert!(first["windlass.policy.identity"].starts_with("ours.rules.toml ("), "{first:?}");
+    assert!(first["windlass.policy.source"].ends_with("ours.rules.toml"), "{first:?}");
+    let digest = &first["windlass.policy.digest"];
+    eventually("it is shown", || in_force(digest).filter(|value| *value == 1.0));
+    let place = [("slot", "retry"), ("position", "0")];
+    assert!(gauge(&collector, "windlass_policy_loaded_timestamp_seconds", &place).is_some_and(|at| at > 1e9));
+    assert_eq!(gauge(&collector, "windlass_policy_files_refused", &[]), Some(0.0));
+
+    world.write("ours.rules.toml", rules("second").as_bytes());
+    let second = texts(&change("replaced").attributes);
+    assert_eq!(second["windlass.policy.before"], first["windlass.policy.identity"]);
+    eventually("the new one alone is shown", || {
+        (in_force(&second["windlass.policy.digest"]) == Some(1.0) && in_force(digest).is_none()).then_some(())
+    });
+
+    world.write("ours.rules.toml", b"slot = 'retry'\nrules = 1\n");
+    let refused = change("refused");
+    let said = texts(&refused.attributes);
+    assert_eq!((&*refused.event_name, &*refused.severity_text), ("windlass.policy", "WARN"));
+    assert_eq!(said["windlass.policy.identity"], second["windlass.policy.identity"], "it stays");
+    assert!(said["windlass.policy.why"].contains("ours.rules.toml"), "{said:?}");
+    eventually("it is counted", || {
+        gauge(&collector, "windlass_policy_files_refused", &[]).filter(|count| *count == 1.0)
+    });
+    serving.signal("TERM");
+    serving.end().expect(0);
+    for event in ["in-force", "replaced", "refused"] {
+        assert_eq!(changes(event).len(), 1, "{event}");
+    }
+    // A command on the same state has the same policies in force, and one that only tries them puts none in force.
+    world.write("ours.rules.toml", rules("second").as_bytes());
+    let before = collector.logs().len();
+    for command in [&["policy", "list"][..], &["doctor"]] {
+        Ran::of(&mut exporting(&world, &collector.endpoint(), command)).expect(0);
+    }
+    assert_eq!(collector.logs().len(), before, "{:#?}", collector.logs());
+    holds_no_secret(&collector);
+}
+
+#[test]
+fn what_is_unfinished_and_left_is_counted_by_state_kind_and_reason() {
+    let world = World::new("100");
+    world.configure(IMPATIENT);
+    world.run(&CREATE).expect(0);
+    world.fault("DELETE", "/instance/v1/zones/*/ips/*", "internal-server-error");
+    world.run(&["server", "delete", "--group", "ci", "--yes"]).expect(3);
+    let collector = Collector::start(Behaviour::Takes).unwrap();
+    let resume = || Ran::of(&mut exporting(&world, &collector.endpoint(), &["operation", "resume"]));
+    let unfinished = || {
+        let labels = [("kind", "cleanup-server"), ("state", "left")];
+        gauge(&collector, "windlass_unfinished_operations", &labels)
+    };
+    let left = || {
+        let labels = [("zone", "fr-par-1"), ("kind", "ip"), ("reason", "not-removed")];
+        gauge(&collector, "windlass_left_resources", &labels)
+    };
+    resume().expect(3);
+    assert_eq!((unfinished(), left()), (Some(1.0), Some(1.0)), "{:#?}", collector.metrics());
+    world.control("DELETE", "faults", "");
+    resume().expect(0);
+    assert_eq!((unfinished(), left()), (None, None), "{:#?}", collector.metrics());
+    assert_eq!(gauge(&collector, "windlass_unverified_operations", &[]), Some(0.0));
+    assert_eq!(gauge(&collector, "windlass_unexplained_resources", &[]), Some(0.0));
 }
 
 #[test]
@@ -298,6 +406,9 @@ fn opentelemetrys_own_collector_takes_all_with_the_configurations_of_the_documen
     assert!(said.contains("Name           : cleanup-server"), "{said}");
     assert_eq!(said.matches("windlass.decision.subject: Str(a look that removes nothing)").count(), 1, "{said}");
     assert!(said.contains("Name: windlass_scaleway_calls_total"), "{said}");
+    // The built-in default of each slot came into force with the first command.
+    assert_eq!(with("windlass.policy.event: Str(in-force)"), 6, "{said}");
+    assert!(said.contains("Name: windlass_policy_info"), "{said}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub async fn adopt(
     let state = claim::open(common)?;
     // Nothing is judged; but a lifecycle is not opened without policies.
     let mut options = RuntimeOptions::new(client.clone(), state, Asker::Instances);
-    options.compiler = compiler;
+    (options.compiler, options.is_trial) = (compiler, true);
     let runtime = tokio::task::spawn_blocking(move || Runtime::build(options)).await.map_err(StartError::from)?;
     let policies = runtime.map_err(StartError::from)?.policies;
     Ok(match configuration {

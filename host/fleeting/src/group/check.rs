@@ -237,7 +237,7 @@ async fn check_policies(
     let loading = move || -> Result<(), StartError> {
         let scratch = Scratch::new()?;
         let mut options = RuntimeOptions::new(client, scratch.state.clone(), asker);
-        (options.policies, options.policy_folder) = (policies, policy_folder);
+        (options.policies, options.policy_folder, options.is_trial) = (policies, policy_folder, true);
         (options.brake, options.compiler, options.lending_dir) = (brake, compiler, lending_dir);
         Runtime::build(options)?;
         Ok(())

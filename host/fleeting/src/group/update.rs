@@ -55,7 +55,6 @@ impl<K: MachineKind> Fleet<K> {
         self.show_machines(&machines, &silent);
         // Seen at each look, so that it is known for how long each has been on its way out.
         self.book.lock().leftovers(self.lifecycle.now(), |_| true);
-        self.gauges.policies(&self.policies.status());
         for (id, why) in vanished {
             K::lost(self, &id, &why).await;
         }

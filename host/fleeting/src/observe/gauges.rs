@@ -1,13 +1,12 @@
-//! What stands now: what the servers cost, why nothing is created, which policies are in force. Events are counted
-//! where they happen; those that an alert waits for are counted from 0 here, since a counter that first shows up as 1
-//! looks to Prometheus as if it had not risen.
+//! What stands now: what the servers cost, and why nothing is created. Events are counted where they happen; those that
+//! an alert waits for are counted from 0 here, since a counter that first shows up as 1 looks to Prometheus as if it had
+//! not risen.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use windlass_policy::slots::types::FailureClass;
-use windlass_policy::{HostStatus, LinkStatus, Mode};
 use windlass_scaleway::Zone;
 
 use super::names;
@@ -16,8 +15,6 @@ use crate::group::Place;
 /// Counters of other crates that alerts wait for, without labels.
 const AWAITED: [&str; 3] =
     ["windlass_decision_records_lost_total", "windlass_leaks_found_total", "windlass_left_behind_total"];
-/// The same by slot and policy.
-const AWAITED_OF_POLICIES: [&str; 2] = ["windlass_policy_brakes_total", "windlass_policy_failures_total"];
 
 /// Sets the gauges of a group. It remembers which series it has set: what is not there any more becomes 0, or it would
 /// keep its last value for ever.
@@ -26,43 +23,8 @@ pub(crate) struct Gauges {
     /// Euros for an hour.
     prices: BTreeMap<Place, f64>,
     places: Mutex<BTreeSet<Place>>,
-    links: Mutex<BTreeSet<Link>>,
     /// The class of the failure for which nothing is created at a place.
     paused: Mutex<BTreeMap<Place, String>>,
-}
-
-/// The labels of one link of a chain of policies.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Link {
-    slot: &'static str,
-    position: usize,
-    policy: String,
-    version: String,
-    digest: String,
-    mode: &'static str,
-}
-
-impl Link {
-    fn of(status: &LinkStatus) -> Self {
-        Self {
-            slot: status.policy.slot.as_str(),
-            position: status.position,
-            policy: status.policy.name.to_string(),
-            version: status.policy.version.to_string(),
-            digest: status.policy.component.short(),
-            mode: if status.suspended { "suspended" } else { status.mode.as_str() },
-        }
-    }
-
-    fn set(&self, value: f64) {
-        let Self { slot, position, policy, version, digest, mode } = self.clone();
-        metrics::gauge!(
-            names::POLICY_INFO,
-            "slot" => slot, "position" => position.to_string(), "policy" => policy, "version" => version,
-            "digest" => digest, "mode" => mode,
-        )
-        .set(value);
-    }
 }
 
 impl Gauges {
@@ -79,7 +41,6 @@ impl Gauges {
             metrics::counter!(counter).increment(0);
         }
         metrics::gauge!(names::LEFT).set(0.0);
-        metrics::gauge!(names::POLICY_FILES_REFUSED).set(0.0);
         let prices = prices.into_iter().filter(|(_, price)| price.is_finite() && *price > 0.0).collect();
         Self { prices, ..Self::default() }
     }
@@ -124,26 +85,6 @@ impl Gauges {
             paused_until(place, before, 0.0);
         }
     }
-
-    /// Which policies are in force, and whether files of policies are refused.
-    pub(crate) fn policies(&self, status: &HostStatus) {
-        let links: BTreeSet<Link> = status.links.iter().map(Link::of).collect();
-        let mut shown = self.links.lock();
-        for gone in shown.difference(&links) {
-            gone.set(0.0);
-        }
-        for link in &links {
-            link.set(1.0);
-            if link.mode != Mode::Shadow.as_str() {
-                for counter in AWAITED_OF_POLICIES {
-                    metrics::counter!(counter, "slot" => link.slot, "policy" => link.policy.clone()).increment(0);
-                }
-            }
-        }
-        shown.extend(links);
-        let refused = status.links.iter().filter(|link| link.error.is_some()).count();
-        metrics::gauge!(names::POLICY_FILES_REFUSED).set(refused as f64);
-    }
 }
 
 fn paused_until(place: &Place, class: String, seconds: f64) {
@@ -166,21 +107,6 @@ mod tests {
 
     fn has(text: &str, line: &str) -> bool {
         text.lines().any(|served| served == line)
-    }
-
-    fn link(name: &str, mode: Mode, suspended: bool) -> LinkStatus {
-        let digest = "ab".repeat(32);
-        serde_json::from_value(serde_json::json!({
-            "slot": "retry", "position": 0, "mode": mode,
-            "policy": {"slot": "retry", "name": name, "version": "1.2.3", "component": digest, "settings": digest},
-            "summary": "", "source": "", "loaded-at-ms": 0, "suspended": suspended, "failures-in-a-row": 0,
-            "last-failure": null, "error": null,
-        }))
-        .unwrap()
-    }
-
-    fn status(links: Vec<LinkStatus>) -> HostStatus {
-        HostStatus { links, lost_records: 0, dropped_records: 0 }
     }
 
     fn place(zone: &str, server_type: &str) -> Place {
@@ -240,26 +166,6 @@ mod tests {
         });
         assert!(has(&text, &out_of_stock), "{text}");
         assert!(has(&text, &line("fr-par-2", "out-of-stock", 60)), "one place says nothing of another: {text}");
-    }
-
-    #[test]
-    fn a_policy_that_was_replaced_is_in_force_no_more() {
-        let line = |policy: &str, mode: &str, value: u32| {
-            format!(
-                "windlass_fleeting_policy_info{{slot=\"retry\",position=\"0\",policy=\"{policy}\",version=\"1.2.3\",\
-                 digest=\"abababababab\",mode=\"{mode}\"}} {value}"
-            )
-        };
-        let text = served(|| {
-            let gauges = Gauges::default();
-            gauges.policies(&status(vec![link("first", Mode::Decide, false)]));
-            gauges.policies(&status(vec![link("second", Mode::Decide, true), link("beside", Mode::Shadow, false)]));
-        });
-        assert!(has(&text, &line("first", "decide", 0)), "{text}");
-        assert!(has(&text, &line("second", "suspended", 1)), "{text}");
-        assert!(has(&text, &line("beside", "shadow", 1)), "{text}");
-        assert!(has(&text, r#"windlass_policy_brakes_total{slot="retry",policy="second"} 0"#), "{text}");
-        assert!(!text.contains(r#"windlass_policy_brakes_total{slot="retry",policy="beside"}"#), "{text}");
     }
 
     #[test]

@@ -27,11 +27,6 @@ pub const COST: &str = "windlass_fleeting_cost_euros_per_hour";
 /// Gauge `zone`, `type`, `class`: until when nothing of this type is created in this zone, in seconds since 1970, by
 /// the class of the failure that is the reason; 0 where that reason is gone. The pause is over once this time is past.
 pub const PAUSED_UNTIL: &str = "windlass_fleeting_paused_until_timestamp_seconds";
-/// Gauge `slot`, `position`, `policy`, `version`, `digest`, `mode` (`decide`, `shadow`, or `suspended` once it is no
-/// longer asked): 1 for a policy that is in force, 0 for one that was.
-pub const POLICY_INFO: &str = "windlass_fleeting_policy_info";
-/// Gauge: policies whose new file was refused, so that an older one stays in force.
-pub const POLICY_FILES_REFUSED: &str = "windlass_fleeting_policy_files_refused";
 
 #[cfg(test)]
 mod tests {

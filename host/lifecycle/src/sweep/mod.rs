@@ -132,7 +132,7 @@ impl Sweep {
     }
 
     /// What it has removed, or kept on purpose.
-    fn gone(&self) -> BTreeSet<&ResourceName> {
+    pub(crate) fn gone(&self) -> BTreeSet<&ResourceName> {
         let reports = self.cleanups.iter().map(|cleanup| &cleanup.report);
         reports.flat_map(|report| report.removed.iter().chain(&report.kept)).collect()
     }
@@ -407,6 +407,7 @@ impl Lifecycle {
             swept |= errors.is_empty() || !sweep.cleanups.is_empty();
             let shared = &self.shared;
             if errors.is_empty() {
+                shared.outstanding.swept(zone, &sweep);
                 let last = LastSweep::of(zone, shared.clock.now(), request.dry_run, &sweep);
                 if let Err(error) = last.write(&shared.state_directory) {
                     tracing::warn!(%zone, %error, "cannot store the result of a sweep");

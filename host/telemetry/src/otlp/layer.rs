@@ -1,20 +1,19 @@
-//! Turns the spans of `tracing` into OTLP's, and those of decisions and operations into log records as well.
-
-use std::fmt;
+//! Turns the spans of `tracing` into OTLP's, and those of decisions and operations into log records as well; the events
+//! of policies into log records alone.
 
 use opentelemetry_proto::tonic::logs::v1::LogRecord;
 use opentelemetry_proto::tonic::trace::v1 as otlp;
-use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Dispatch, Metadata, Span, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Span, Subscriber};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, Registry};
 
+use super::log::{is_policy, policy};
 use super::queue::Queue;
 use super::settings::Sampler;
-use super::span::{Kind, OpenSpan, SpanContext, Value, now, of_operation, random_span_id, random_trace_id};
+use super::span::{Fields, Kind, OpenSpan, SpanContext, Value, now, of_operation, random_span_id, random_trace_id};
 
 /// The layer, with its filter: whatever else logs has one of its own, and sees no more spans than before.
 pub(super) fn layer<S>(
@@ -25,11 +24,12 @@ pub(super) fn layer<S>(
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let traces = spans.is_some();
+    let (traces, records) = (spans.is_some(), logs.is_some());
     if traces {
         crate::traceparent::publish(context_of_hook);
     }
-    Box::new(Export { spans, logs, sampler }.with_filter(filter_fn(move |metadata| is_exported(metadata, traces))))
+    let filter = filter_fn(move |metadata| is_exported(metadata, traces, records));
+    Box::new(Export { spans, logs, sampler }.with_filter(filter))
 }
 
 /// The context of a hook's span, in the subscriber that the span is of.
@@ -42,10 +42,13 @@ fn context_of_hook(span: &Span) -> Option<String> {
     span.with_subscriber(look_up).flatten()
 }
 
-fn is_exported(metadata: &Metadata<'_>, traces: bool) -> bool {
-    metadata.is_span()
-        && metadata.target().starts_with("windlass_")
-        && Kind::of(metadata.name()).is_some_and(|kind| traces || kind.is_logged())
+fn is_exported(metadata: &Metadata<'_>, traces: bool, records: bool) -> bool {
+    let is_exported = if metadata.is_span() {
+        Kind::of(metadata.name()).is_some_and(|kind| traces || kind.is_logged())
+    } else {
+        records && is_policy(metadata)
+    };
+    is_exported && metadata.target().starts_with("windlass_")
 }
 
 struct Export {
@@ -66,8 +69,8 @@ where
         let Some(kind) = Kind::of(attributes.metadata().name()) else { return };
         let above =
             span.scope().skip(1).find_map(|above| above.extensions().get::<OpenSpan>().map(|open| open.context));
-        let mut fields = Vec::new();
-        attributes.record(&mut Collector(&mut fields));
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
         let mut open = OpenSpan {
             kind,
             context: SpanContext { trace_id: [0; 16], span_id: random_span_id(), sampled: false },
@@ -115,7 +118,16 @@ where
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         if let Some(open) = span.extensions_mut().get_mut::<OpenSpan>() {
-            values.record(&mut Collector(&mut open.fields));
+            values.record(&mut open.fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let Some(logs) = &self.logs else { return };
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        if let Some(record) = policy(&fields, now()) {
+            logs.push(record);
         }
     }
 
@@ -137,39 +149,5 @@ where
         {
             spans.push(span);
         }
-    }
-}
-
-/// Keeps the fields of a span. There are as many as its call site names.
-struct Collector<'f>(&'f mut Vec<(&'static str, Value)>);
-
-impl Collector<'_> {
-    fn keep(&mut self, field: &Field, value: Value) {
-        match self.0.iter_mut().find(|(known, _)| *known == field.name()) {
-            Some((_, known)) => *known = value,
-            None => self.0.push((field.name(), value)),
-        }
-    }
-}
-
-impl Visit for Collector<'_> {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.keep(field, Value::text(value));
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.keep(field, Value::Number(value));
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.keep(field, Value::Number(i64::try_from(value).unwrap_or(i64::MAX)));
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.keep(field, Value::Flag(value));
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.keep(field, Value::text(&format!("{value:?}")));
     }
 }

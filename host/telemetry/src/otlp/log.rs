@@ -1,12 +1,66 @@
-//! The log record of a decision or of an operation that was closed: what their spans say, and a line for people.
+//! The log record of a decision or of an operation that was closed: what their spans say, and a line for people. And
+//! that of a change of a policy's status, of which there is no span.
 
-use opentelemetry_proto::tonic::common::v1::AnyValue;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
 use opentelemetry_proto::tonic::logs::v1::{LogRecord, SeverityNumber};
+use tracing::Metadata;
 
-use super::span::{Kind, OpenSpan, Value, attribute};
+use super::span::{Fields, Kind, OpenSpan, Value, attribute};
 
 /// Of operations that have left something, or nobody could see whether.
 const TROUBLED: [&str; 3] = ["left", "unverified", "failed"];
+/// What is exported of an event about a policy, and as which attributes.
+const OF_POLICY: &[(&str, &str)] = &[
+    ("what", "windlass.policy.event"),
+    ("slot", "windlass.policy.slot"),
+    ("position", "windlass.policy.position"),
+    ("mode", "windlass.policy.mode"),
+    ("policy", "windlass.policy.identity"),
+    ("digest", "windlass.policy.digest"),
+    ("before", "windlass.policy.before"),
+    ("source", "windlass.policy.source"),
+    ("why", "windlass.policy.why"),
+];
+
+fn record(event: &str, at: u64, troubled: bool, body: &str, attributes: Vec<KeyValue>) -> LogRecord {
+    let (number, text) = if troubled { (SeverityNumber::Warn, "WARN") } else { (SeverityNumber::Info, "INFO") };
+    LogRecord {
+        time_unix_nano: at,
+        observed_time_unix_nano: at,
+        severity_number: number as i32,
+        severity_text: text.to_owned(),
+        body: Some(AnyValue::from(Value::text(&body.replace(['\n', '\r'], " ")))),
+        attributes,
+        event_name: event.to_owned(),
+        ..LogRecord::default()
+    }
+}
+
+/// Whether this is an event that says how the status of a policy has changed.
+pub(super) fn is_policy(metadata: &Metadata<'_>) -> bool {
+    metadata.is_event() && metadata.name() == "policy"
+}
+
+/// The log record of such an event. `None` where it does not say what has changed.
+pub(super) fn policy(fields: &Fields, at: u64) -> Option<LogRecord> {
+    let what = fields.words("what")?;
+    let word = |name| fields.words(name).unwrap_or("unknown");
+    let mut body = format!("{}: ", word("slot"));
+    body.push_str(&match what {
+        "in-force" => format!("{} is in force", word("policy")),
+        "replaced" => format!("{} replaced {}", word("policy"), word("before")),
+        "refused" => format!("a new file was refused, {} stays", word("policy")),
+        "suspended" => format!("{} is suspended", word("policy")),
+        "resumed" => format!("{} is asked again", word("policy")),
+        "removed" => format!("{} is not in force any more", word("policy")),
+        other => format!("{} is {other}", word("policy")),
+    });
+    for (before, field) in [(", from ", "source"), (": ", "why")] {
+        body.extend(fields.words(field).map(|text| format!("{before}{text}")));
+    }
+    let troubled = matches!(what, "refused" | "suspended");
+    Some(record("windlass.policy", at, troubled, &body, fields.attributes(OF_POLICY)))
+}
 
 impl OpenSpan {
     /// The log record of a span that has ended. `None` where none is made of it: it is of another kind, or of an
@@ -20,21 +74,13 @@ impl OpenSpan {
             }
             Kind::Step | Kind::Call | Kind::Hook | Kind::Update => return None,
         };
-        let (number, text) = if troubled { (SeverityNumber::Warn, "WARN") } else { (SeverityNumber::Info, "INFO") };
         let mut attributes = self.attributes();
         attributes.extend(self.failure().map(|failure| attribute("error.message", Value::Text(failure))));
         Some(LogRecord {
-            time_unix_nano: ended,
-            observed_time_unix_nano: ended,
-            severity_number: number as i32,
-            severity_text: text.to_owned(),
-            body: Some(AnyValue::from(Value::text(&body.replace(['\n', '\r'], " ")))),
-            attributes,
             flags: u32::from(self.context.sampled),
             trace_id: self.context.trace_id.to_vec(),
             span_id: self.context.span_id.to_vec(),
-            event_name: event.to_owned(),
-            ..LogRecord::default()
+            ..record(event, ended, troubled, &body, attributes)
         })
     }
 

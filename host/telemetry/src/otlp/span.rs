@@ -1,10 +1,12 @@
 //! A span on its way from `tracing` to OTLP: its identity, and which of its fields become which attributes.
 
+use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1 as otlp;
 use sha2::{Digest as _, Sha256};
+use tracing::field::{Field, Visit};
 
 /// A longer text is cut.
 const MAX_TEXT_LEN: usize = 2 * 1024;
@@ -170,6 +172,57 @@ pub(super) fn attribute(key: &str, value: impl Into<AnyValue>) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(value.into()), ..KeyValue::default() }
 }
 
+/// What a span or an event has recorded: the later of two of one name counts. There are as many as its call site names.
+#[derive(Debug, Default)]
+pub(super) struct Fields(Vec<(&'static str, Value)>);
+
+impl Fields {
+    fn keep(&mut self, field: &Field, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| *known == field.name()) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((field.name(), value)),
+        }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    pub(super) fn words(&self, name: &str) -> Option<&str> {
+        match self.get(name) {
+            Some(Value::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Those of the table, under its keys.
+    pub(super) fn attributes(&self, exported: &[(&str, &str)]) -> Vec<KeyValue> {
+        exported.iter().filter_map(|(field, key)| self.get(field).map(|value| attribute(key, value.clone()))).collect()
+    }
+}
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.keep(field, Value::text(value));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.keep(field, Value::Number(value));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.keep(field, Value::Number(i64::try_from(value).unwrap_or(i64::MAX)));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.keep(field, Value::Flag(value));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.keep(field, Value::text(&format!("{value:?}")));
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct OpenSpan {
     pub(super) kind: Kind,
@@ -178,20 +231,16 @@ pub(super) struct OpenSpan {
     /// In whose work an operation began that has a trace of its own.
     pub(super) link: Option<SpanContext>,
     pub(super) start: u64,
-    /// As recorded: the later of two of one name counts.
-    pub(super) fields: Vec<(&'static str, Value)>,
+    pub(super) fields: Fields,
 }
 
 impl OpenSpan {
     pub(super) fn field(&self, name: &str) -> Option<&Value> {
-        self.fields.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value)
+        self.fields.get(name)
     }
 
     pub(super) fn words(&self, name: &str) -> Option<&str> {
-        match self.field(name) {
-            Some(Value::Text(text)) => Some(text),
-            _ => None,
-        }
+        self.fields.words(name)
     }
 
     /// A name of few values, so that traces can be grouped by it.
@@ -209,8 +258,7 @@ impl OpenSpan {
 
     /// What is exported of its fields.
     pub(super) fn attributes(&self) -> Vec<KeyValue> {
-        let known = self.kind.attributes().iter();
-        known.filter_map(|(field, key)| self.field(field).map(|value| attribute(key, value.clone()))).collect()
+        self.fields.attributes(self.kind.attributes())
     }
 
     /// Why it failed, where it did.

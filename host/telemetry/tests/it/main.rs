@@ -305,6 +305,56 @@ fn an_operation_is_a_log_record_each_time_that_it_is_closed() {
 }
 
 #[test]
+fn a_change_of_a_policys_status_is_a_log_record_and_no_span() {
+    let work = || {
+        tracing::trace!(
+            name: "policy",
+            target: "windlass_test",
+            what = "replaced",
+            slot = "retry",
+            position = 0_u64,
+            mode = "decide",
+            policy = "p 2.0 (abc)",
+            digest = "abcdef",
+            before = "p 1.0 (aaa)",
+            source = "new.wasm",
+            token = "s3cret-value",
+        );
+        tracing::trace!(
+            name: "policy",
+            target: "windlass_test",
+            what = "suspended",
+            slot = "retry",
+            policy = "p 2.0 (abc)",
+            why = "it trapped\nagain",
+        );
+        tracing::trace!(name: "policy", target: "elsewhere", what = "suspended", slot = "retry");
+        tracing::error!(target: "windlass_test", slot = "retry", "a policy keeps failing");
+    };
+    let (logs, spans) = logged(&[("OTEL_TRACES_SAMPLER", "always_off")], work);
+    let [replaced, suspended] = &logs[..] else { panic!("{logs:#?}") };
+    assert!(spans.is_empty(), "{spans:#?}");
+    assert_eq!(body(replaced), "retry: p 2.0 (abc) replaced p 1.0 (aaa), from new.wasm");
+    let expected = [
+        ("windlass.policy.before", "p 1.0 (aaa)"),
+        ("windlass.policy.digest", "abcdef"),
+        ("windlass.policy.event", "replaced"),
+        ("windlass.policy.identity", "p 2.0 (abc)"),
+        ("windlass.policy.mode", "decide"),
+        ("windlass.policy.position", "0"),
+        ("windlass.policy.slot", "retry"),
+        ("windlass.policy.source", "new.wasm"),
+    ];
+    let said = texts(&replaced.attributes);
+    assert_eq!(said.iter().map(|(key, value)| (&**key, &**value)).collect::<Vec<_>>(), expected);
+    assert_eq!((&*replaced.event_name, &*replaced.severity_text), ("windlass.policy", "INFO"));
+    assert!(replaced.trace_id.is_empty() && replaced.span_id.is_empty() && replaced.time_unix_nano > 0);
+    assert_eq!(body(suspended), "retry: p 2.0 (abc) is suspended: it trapped again");
+    assert_eq!(suspended.severity_number, SeverityNumber::Warn as i32);
+    assert!(logged(&[("OTEL_LOGS_EXPORTER", "none")], work).0.is_empty());
+}
+
+#[test]
 fn logs_do_not_depend_on_the_sampling_of_traces_nor_on_traces_at_all() {
     let work = || {
         let operation = operation("owner/ci-1", None, false);

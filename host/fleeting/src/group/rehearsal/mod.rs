@@ -377,7 +377,7 @@ impl Rehearser {
         options.compiler = self.compiler.clone();
         let mut decision_log = DecisionLogOptions::default();
         decision_log.queue_records = 0;
-        options.decision_log = decision_log;
+        (options.decision_log, options.is_trial) = (decision_log, true);
         options.lending_dir = self.lending_dir.as_ref().and_then(|state| state.try_clone().ok());
         match tokio::task::spawn_blocking(move || Runtime::build(options)).await {
             Ok(Ok(runtime)) => Ok(runtime.policies),
