@@ -201,7 +201,7 @@ impl Accounts {
         };
         let opened = Known { read_at: now, used_at: now, held: false, supervision, keys, account: account.clone() };
         known.insert(place, opened);
-        metrics::gauge!(metric_names::ACCOUNTS).set(known.len() as f64);
+        self.count(&known);
         Ok(Ok(account))
     }
 
@@ -301,8 +301,13 @@ impl Accounts {
             tracing::info!(namespace, secret = name, "closed an account: no object uses its Secret");
             known.remove(&place);
         }
-        metrics::gauge!(metric_names::ACCOUNTS).set(known.len() as f64);
+        self.count(known);
         Ok(())
+    }
+
+    fn count(&self, known: &HashMap<Place, Known>) {
+        let labels = self.options.settings.shard.labels([]);
+        metrics::gauge!(metric_names::ACCOUNTS, labels).set(known.len() as f64);
     }
 
     /// The accounts that are in use.
