@@ -80,7 +80,8 @@ impl OfAccount for ServerCluster {
     }
 }
 
-/// The context that is given, where the controller's own account is in its shard, and one for each account that is in use.
+/// The context that is given, where the controller's own account is in its shard, and one for each account that is in
+/// use.
 pub(crate) async fn contexts(context: &Arc<Context>) -> Vec<Arc<Context>> {
     let accounts = context.accounts.in_use().await;
     let accounts = accounts.into_iter().map(|account| Arc::new(with_account(context, account)));

@@ -313,8 +313,8 @@ pub struct RunArguments {
         default_missing_value = "true",
     )]
     pub leader_elect: bool,
-    /// Number of parts that replicas divide the objects into; a namespace is in one part. More than 1 needs a database, and
-    /// has no use where all objects use the controller's own key. --concurrency and --operations count for each part
+    /// Number of parts that replicas divide the objects into; a namespace is in one part. More than 1 needs a database,
+    /// and has no use where all objects use the controller's own key. --concurrency and --operations count for each
     #[arg(
         long,
         env = "WINDLASS_SHARDS",

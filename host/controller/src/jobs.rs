@@ -219,8 +219,8 @@ impl Jobs {
         self.tasks.leave(grace).await;
     }
 
-    /// Ends all jobs where they stand, with what is done beside them, as the end of the process does. Each of them ends at
-    /// its next wait at the latest.
+    /// Ends all jobs where they stand, with what is done beside them, as the end of the process does. Each of them ends
+    /// at its next wait at the latest.
     pub(crate) fn stop(&self) {
         self.stopped.cancel();
     }

@@ -8,11 +8,12 @@
 //! A leader that could not renew for two thirds of the duration is no leader any more and must have stopped before the
 //! rest has passed.
 //!
-//! A Lease stands for what is controlled and not for who controls it: its name says which namespace is watched, where it
-//! is one, which label the objects have, where they need one, and which shard of them it is, where there are several. All
-//! Leases are in one namespace where tenants do not write. So two installations lead together only where they have nothing
-//! in common, and processes that divide the objects otherwise, as in an upgrade to more shards, never do. Each takes its
-//! own Lease first and looks at the others' then, so that of two at least one sees the other. Who watches less gives way.
+//! A Lease stands for what is controlled and not for who controls it: its name says which namespace is watched, where
+//! it is one, which label the objects have, where they need one, and which shard of them it is, where there are
+//! several. All Leases are in one namespace where tenants do not write. So two installations lead together only where
+//! they have nothing in common, and processes that divide the objects otherwise, as in an upgrade to more shards, never
+//! do. Each takes its own Lease first and looks at the others' then, so that of two at least one sees the other. Who
+//! watches less gives way.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -48,8 +49,8 @@ pub(crate) struct LeaseOptions {
     pub(crate) scope: Option<Scope>,
 }
 
-/// What is watched, as the name of a Lease says it: `windlass-controller`, or `windlass-shard-` and the shard, then `-` and
-/// the namespace, then `.` and the label's value, which no namespace's name has.
+/// What is watched, as the name of a Lease says it: `windlass-controller`, or `windlass-shard-` and the shard, then `-`
+/// and the namespace, then `.` and the label's value, which no namespace's name has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Scope {
     /// Absent: all namespaces.
@@ -275,8 +276,8 @@ impl Candidate {
         listed.map_or(Verdict::Free, judge)
     }
 
-    /// Tries to take the Lease. `Ours` and `Free` both mean that it is ours now; `Held` that it is not, or that it does not
-    /// count, since what excludes it is held.
+    /// Tries to take the Lease. `Ours` and `Free` both mean that it is ours now; `Held` that it is not, or that it does
+    /// not count, since what excludes it is held.
     pub(crate) async fn take(&mut self) -> kube::Result<Verdict> {
         match attempt(&self.api, &self.options, &mut self.observation).await {
             Ok(Verdict::Ours | Verdict::Free) => unless_rivalled(&self.api, &self.options, &mut self.rivals).await,

@@ -2,8 +2,8 @@
 
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 
-/// Gauge `kind`, `state`, `shard` (where there are several): objects; the state is the phase of a machine or the state of a cluster of servers, `none`
-/// where nothing is recorded yet. Counted every 15 s.
+/// Gauge `kind`, `state`, `shard` (where there are several): objects; the state is the phase of a machine or the state
+/// of a cluster of servers, `none` where nothing is recorded yet. Counted every 15 s.
 pub const OBJECTS: &str = "windlass_objects";
 /// Counter `kind`, `outcome` (`done`, `failed`): reconciles.
 pub const RECONCILES: &str = "windlass_reconciles_total";
@@ -33,11 +33,11 @@ pub const QUEUE_SECONDS: &str = "workqueue_queue_duration_seconds";
 pub const QUEUE_WORK_SECONDS: &str = "workqueue_work_duration_seconds";
 /// Counter `name`: reconciles that failed and are tried again.
 pub const QUEUE_RETRIES: &str = "workqueue_retries_total";
-/// Gauge `name`, `shard` (where there are several): seconds that the reconciles under way have taken so far, all of them
-/// together. Counted every 5 s.
+/// Gauge `name`, `shard` (where there are several): seconds that the reconciles under way have taken so far, all of
+/// them together. Counted every 5 s.
 pub const QUEUE_UNFINISHED: &str = "workqueue_unfinished_work_seconds";
-/// Gauge `name`, `shard` (where there are several): seconds that the longest of the reconciles under way has taken so far.
-/// Counted every 5 s.
+/// Gauge `name`, `shard` (where there are several): seconds that the longest of the reconciles under way has taken so
+/// far. Counted every 5 s.
 pub const QUEUE_LONGEST_RUNNING: &str = "workqueue_longest_running_processor_seconds";
 
 pub(crate) fn describe() {

@@ -127,8 +127,8 @@ pub(crate) struct ObjectPolicies {
     pub(crate) allowed: Allowed,
     /// The registries from which tenants' policies may come.
     pub(crate) tenant_registries: Vec<String>,
-    /// Who holds a namespace's shard tells how its policies do; of the operator's, who holds that of the controller's own
-    /// account. All replicas load all policies.
+    /// Who holds a namespace's shard tells how its policies do; of the operator's, who holds that of the controller's
+    /// own account. All replicas load all policies.
     pub(crate) held: Arc<Held>,
 }
 

@@ -1,9 +1,9 @@
 //! Shards: parts of all objects, each of which one process works on at a time.
 //!
-//! What has one journal is in one shard: an account, and so a namespace, whose accounts are its own; the controller's own
-//! account is in the first one. So an account has one writer, one search for orphans and one budget of calls, with no
-//! further word between processes. In which shard an object is follows from its namespace and from what cannot change in
-//! it, so no two processes ever answer that differently.
+//! What has one journal is in one shard: an account, and so a namespace, whose accounts are its own; the controller's
+//! own account is in the first one. So an account has one writer, one search for orphans and one budget of calls, with
+//! no further word between processes. In which shard an object is follows from its namespace and from what cannot
+//! change in it, so no two processes ever answer that differently.
 
 use std::collections::BTreeSet;
 use std::fmt;

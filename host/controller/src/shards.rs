@@ -1,15 +1,15 @@
 //! Replicas that divide the shards among them.
 //!
-//! Each shard has a Lease as a leader has one ([`crate::lease`]), and whoever holds it works on the shard as a leader works
-//! on everything: with a journal, accounts, jobs and watches of its own, which keep what is in the shard. So a shard costs
-//! as many watches as a leader does; in exchange nothing of one shard is in another. A shard whose Lease is lost, or that
-//! fails, ends where it stands, as the process of a leader does, and the others go on.
+//! Each shard has a Lease as a leader has one ([`crate::lease`]), and whoever holds it works on the shard as a leader
+//! works on everything: with a journal, accounts, jobs and watches of its own, which keep what is in the shard. So a
+//! shard costs as many watches as a leader does; in exchange nothing of one shard is in another. A shard whose Lease is
+//! lost, or that fails, ends where it stands, as the process of a leader does, and the others go on.
 //!
-//! How many shards a replica holds follows from how many replicas there are. They count each other by Leases as well: there
-//! are as many as shards, and a replica holds one. Its place among the held ones says its share, so that all shares together
-//! are all shards. Who has more than its share ends a shard in order and gives the Lease back; who has less takes what is
-//! free. Replicas that count differently for a moment leave shards free or try in vain: which shards are whose, the shards'
-//! own Leases say.
+//! How many shards a replica holds follows from how many replicas there are. They count each other by Leases as well:
+//! there are as many as shards, and a replica holds one. Its place among the held ones says its share, so that all
+//! shares together are all shards. Who has more than its share ends a shard in order and gives the Lease back; who has
+//! less takes what is free. Replicas that count differently for a moment leave shards free or try in vain: which shards
+//! are whose, the shards' own Leases say.
 
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
@@ -287,7 +287,8 @@ async fn take(candidate: &mut Candidate) -> bool {
     match candidate.take().await {
         Ok(Verdict::Ours | Verdict::Free) => true,
         Ok(Verdict::Held { by }) => {
-            tracing::debug!(holder = %by, lease = candidate.name(), "another process holds the Lease, or one that excludes it");
+            let lease = candidate.name();
+            tracing::debug!(holder = %by, lease, "another process holds the Lease, or one that excludes it");
             false
         }
         Err(error) => {
