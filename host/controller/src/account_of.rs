@@ -80,11 +80,13 @@ impl OfAccount for ServerCluster {
     }
 }
 
-/// The context that is given, and one for each account that is in use.
+/// The context that is given, where the controller's own account is in its shard, and one for each account that is in
+/// use.
 pub(crate) async fn contexts(context: &Arc<Context>) -> Vec<Arc<Context>> {
     let accounts = context.accounts.in_use().await;
     let accounts = accounts.into_iter().map(|account| Arc::new(with_account(context, account)));
-    std::iter::once(Arc::clone(context)).chain(accounts).collect()
+    let own = context.settings.shard.has_own().then(|| Arc::clone(context));
+    own.into_iter().chain(accounts).collect()
 }
 
 /// The context in which an object is reconciled: the one that is given, or one with the client, the lifecycle and the

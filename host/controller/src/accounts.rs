@@ -1,8 +1,8 @@
 //! The accounts of the Secrets in objects' namespaces.
 //!
 //! Each Secret is an account: a client, a lifecycle with a journal of its own, and an owner of its own, made from its
-//! place and its project, so that neither sweeps nor claims of one account ever mean what is another's. The journal is in
-//! a folder of its own, or a part of its own of the database that all accounts share, with its connections.
+//! place and its project, so that neither sweeps nor claims of one account ever mean what is another's. The journal is
+//! in a folder of its own, or a part of its own of the database that all accounts share, with its connections.
 //!
 //! A finalizer keeps a Secret while an object with our finalizer uses it: removing the object's machine needs the key,
 //! also when the whole namespace is deleted. An account that nobody has used for a while is closed.
@@ -52,8 +52,8 @@ const MAX_FURTHER: usize = MAX_ACCOUNTS / 2;
 const UNUSED: u32 = 3;
 /// What the finalizers begin with that hold a Secret while an object needs its key.
 pub(crate) const FINALIZER: &str = "infrastructure.windlass.dev/credentials";
-/// The folder in the state directory with a folder for each namespace, in which each Secret has one. Parts of a database
-/// are called the same.
+/// The folder in the state directory with a folder for each namespace, in which each Secret has one. Parts of a
+/// database are called the same.
 pub(crate) const FOLDER: &str = "accounts";
 /// An owner's name is cut to this, before the project's mark.
 const MAX_OWNER_LEN: usize = 38;
@@ -201,7 +201,7 @@ impl Accounts {
         };
         let opened = Known { read_at: now, used_at: now, held: false, supervision, keys, account: account.clone() };
         known.insert(place, opened);
-        metrics::gauge!(metric_names::ACCOUNTS).set(known.len() as f64);
+        self.count(&known);
         Ok(Ok(account))
     }
 
@@ -301,8 +301,13 @@ impl Accounts {
             tracing::info!(namespace, secret = name, "closed an account: no object uses its Secret");
             close(known, &place);
         }
-        metrics::gauge!(metric_names::ACCOUNTS).set(known.len() as f64);
+        self.count(known);
         Ok(())
+    }
+
+    fn count(&self, known: &HashMap<Place, Known>) {
+        let labels = self.options.settings.shard.labels([]);
+        metrics::gauge!(metric_names::ACCOUNTS, labels).set(known.len() as f64);
     }
 
     /// The accounts that are in use.

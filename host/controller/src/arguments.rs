@@ -313,6 +313,16 @@ pub struct RunArguments {
         default_missing_value = "true",
     )]
     pub leader_elect: bool,
+    /// Number of parts that replicas divide the objects into; a namespace is in one part. More than 1 needs a database,
+    /// and has no use where all objects use the controller's own key. --concurrency and --operations count for each
+    #[arg(
+        long,
+        env = "WINDLASS_SHARDS",
+        value_name = "NUMBER",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=64),
+    )]
+    pub shards: u32,
     /// The namespace of the controller itself, where administrators keep the ConfigMap `windlass-approvals`
     #[arg(
         long,

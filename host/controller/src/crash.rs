@@ -1,9 +1,10 @@
 //! A panic is a defect, and what it leaves behind in memory cannot be trusted: the process ends, so that Kubernetes
-//! starts it anew and the journal says where it was. Panics that are caught on purpose, in policies, are none of these.
+//! starts it anew and the journal says where it was. Where a process has several shards, that of the panic ends, with
+//! everything that it has in memory. Panics that are caught on purpose, in policies, are none of these.
 
 use tokio_util::sync::CancellationToken;
 
-/// Held by every task of the process: cancels the token when the task panics.
+/// Held by every task: cancels the token when the task panics.
 #[derive(Debug)]
 pub(crate) struct EndOnPanic(pub(crate) CancellationToken);
 

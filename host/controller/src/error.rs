@@ -81,8 +81,8 @@ pub enum Error {
     LeaseLost,
     /// Another process has taken over what this one was working on.
     #[error(
-        "another controller took this one for dead, since it had not renewed its row in the database: this one can write \
-         nothing more, so it ends"
+        "another controller took this one for dead, since it had not renewed its row in the database: this one can \
+         write nothing more, so it ends"
     )]
     TakenForDead,
     /// A part of the process panicked.

@@ -109,6 +109,24 @@ pub(crate) struct Jobs {
     tasks: Tasks,
     /// Cancelled when one panics.
     panicked: CancellationToken,
+    /// Cancelled when everything is to end where it stands.
+    stopped: CancellationToken,
+}
+
+/// Counts a job as under way until it is dropped.
+struct InFlight(JobKind);
+
+impl InFlight {
+    fn new(kind: JobKind) -> Self {
+        metrics::gauge!(metric_names::JOBS, "kind" => kind.as_str()).increment(1.0);
+        Self(kind)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        metrics::gauge!(metric_names::JOBS, "kind" => self.0.as_str()).decrement(1.0);
+    }
 }
 
 impl Jobs {
@@ -121,6 +139,7 @@ impl Jobs {
             script_permits: Arc::new(Semaphore::new(parallel)),
             tasks: Tasks::default(),
             panicked,
+            stopped: CancellationToken::new(),
         })
     }
 
@@ -200,15 +219,40 @@ impl Jobs {
         self.tasks.leave(grace).await;
     }
 
+    /// Ends all jobs where they stand, with what is done beside them, as the end of the process does. Each of them ends
+    /// at its next wait at the latest.
+    pub(crate) fn stop(&self) {
+        self.stopped.cancel();
+    }
+
+    /// The same, and waits until all jobs have ended.
+    pub(crate) async fn stopped(&self) {
+        self.stop();
+        self.tasks.stop().await;
+    }
+
+    /// What is done beside the jobs, until they are to [stop](Jobs::stop).
+    pub(crate) fn beside<W>(&self, work: W) -> impl Future<Output = ()> + Send + use<W>
+    where
+        W: Future<Output = ()> + Send + 'static,
+    {
+        let (guard, stopped) = (EndOnPanic(self.panicked.clone()), self.stopped.clone());
+        async move {
+            let _guard = guard;
+            tokio::select! {
+                biased;
+                () = stopped.cancelled() => {}
+                () = work => {}
+            }
+        }
+    }
+
     /// Lets a supervisor work until the end of the process, or until it is to leave. `on_round` is called after each
     /// round.
     pub(crate) fn supervise(&self, supervisor: Supervisor, on_round: impl FnMut(&Round) + Send + 'static) -> Control {
-        let (guard, control) = (EndOnPanic(self.panicked.clone()), self.tasks.control().child());
+        let control = self.tasks.control().child();
         let of_supervisor = control.clone();
-        self.tasks.spawn(async move {
-            let _guard = guard;
-            supervisor.run(&of_supervisor, on_round).await;
-        });
+        self.tasks.spawn(self.beside(async move { supervisor.run(&of_supervisor, on_round).await }));
         control
     }
 
@@ -252,11 +296,9 @@ impl Jobs {
             jobs.insert(uid.to_owned(), job);
         }
         self.last.lock().insert(uid.to_owned(), operation.clone());
-        metrics::gauge!(metric_names::JOBS, "kind" => kind.as_str()).increment(1.0);
+        let in_flight = InFlight::new(kind);
         let (shared, uid) = (Arc::clone(self), uid.to_owned());
-        let guard = EndOnPanic(self.panicked.clone());
-        self.tasks.spawn(async move {
-            let _guard = guard;
+        let job = async move {
             let attempt = operation.attempt;
             let before = is_retry(&operation).then(|| (operation.reason.clone(), operation.message.clone()));
             let progress = Arc::new(Mutex::new(operation));
@@ -292,7 +334,7 @@ impl Jobs {
                     () = &mut follow => working.await,
                 }
             };
-            metrics::gauge!(metric_names::JOBS, "kind" => kind.as_str()).decrement(1.0);
+            drop(in_flight);
             let now = Timestamp::now();
             let mut ended = progress.lock().clone();
             outcome.describe(&mut ended, now);
@@ -306,7 +348,8 @@ impl Jobs {
             if !is_known || is_followed.load(Ordering::Relaxed) {
                 write_last(&mirror, ended).await;
             }
-        });
+        };
+        self.tasks.spawn(self.beside(job));
     }
 }
 
@@ -507,6 +550,24 @@ mod tests {
         let entries = lifecycle.journal().entries(operation).unwrap();
         let notes: Vec<_> = entries.iter().filter(|entry| entry.step == "cancelled").collect();
         assert!(notes.len() == 1 && notes[0].data.to_string().contains("Kind x/x"), "{notes:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_stopped_ends_where_it_stands_with_what_is_done_beside_it() {
+        let panicked = CancellationToken::new();
+        let jobs = Jobs::new(1, panicked.clone());
+        let (mirror, written) = recording();
+        start(&jobs, "uid", JobKind::Create, mirror, |_, _| async { std::future::pending().await });
+        let beside = tokio::spawn(jobs.beside(std::future::pending()));
+        tokio::task::yield_now().await;
+        assert!(!beside.is_finished());
+        jobs.stopped().await;
+        beside.await.unwrap();
+        assert!(
+            matches!(jobs.view("uid"), JobView::Running(_)) && written.lock().is_empty(),
+            "its end is nobody's news"
+        );
+        assert!(!panicked.is_cancelled());
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! Leader election: one process works, the others wait.
+//! Leader election: one process works on what a Lease stands for, the others wait.
 //!
 //! The Lease is read and replaced under its `resourceVersion`, so that of two that try at once one gets 409. Whether
 //! another's Lease has run out is told by our own monotonic clock alone (it has not changed for its whole duration
@@ -8,10 +8,12 @@
 //! A leader that could not renew for two thirds of the duration is no leader any more and must have stopped before the
 //! rest has passed.
 //!
-//! A Lease stands for what is controlled and not for who controls it: its name says which namespace is watched, where it
-//! is one, and which label the objects have, where they need one. All of them are in one namespace where tenants do not
-//! write. So two installations lead together only where they have nothing in common. Each takes its own Lease first and
-//! looks at the others' then, so that of two at least one sees the other. Who watches less gives way.
+//! A Lease stands for what is controlled and not for who controls it: its name says which namespace is watched, where
+//! it is one, which label the objects have, where they need one, and which shard of them it is, where there are
+//! several. All Leases are in one namespace where tenants do not write. So two installations lead together only where
+//! they have nothing in common, and processes that divide the objects otherwise, as in an upgrade to more shards, never
+//! do. Each takes its own Lease first and looks at the others' then, so that of two at least one sees the other. Who
+//! watches less gives way.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -27,9 +29,14 @@ use tokio_util::sync::CancellationToken;
 use crate::arguments::RunArguments;
 use crate::crash::EndOnPanic;
 use crate::names::mark;
+use crate::shard::Shard;
 
 /// The Lease of who watches everything, and what the others' names begin with.
 const LEASE: &str = "windlass-controller";
+/// What the names of Leases of shards begin with, before the shard.
+const SHARD: &str = "windlass-shard-";
+/// What the names of Leases begin with by which replicas count each other, before a number.
+const REPLICA: &str = "windlass-replica-";
 
 /// How the Lease is held.
 #[derive(Clone, Debug)]
@@ -42,35 +49,44 @@ pub(crate) struct LeaseOptions {
     pub(crate) scope: Option<Scope>,
 }
 
-/// What is watched, as the name of a Lease says it: `windlass-controller`, then `-` and the namespace, then `.` and the
-/// label's value, which no namespace's name has.
+/// What is watched, as the name of a Lease says it: `windlass-controller`, or `windlass-shard-` and the shard, then `-`
+/// and the namespace, then `.` and the label's value, which no namespace's name has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Scope {
     /// Absent: all namespaces.
     namespace: Option<String>,
     /// Absent: whatever the label.
     filter: Option<String>,
+    shard: Shard,
 }
 
 impl Scope {
-    fn of(arguments: &RunArguments) -> Self {
+    fn of(arguments: &RunArguments, shard: Shard) -> Self {
         // A label's value may have characters that no name has; two values with one mark exclude each other, no more.
         let filter = arguments.watch_filter.as_ref().map(|value| {
             let is_of_a_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
             if value.bytes().all(is_of_a_name) { value.clone() } else { mark(value) }
         });
-        Self { namespace: arguments.namespace.clone(), filter }
+        Self { namespace: arguments.namespace.clone(), filter, shard }
     }
 
     fn name(&self) -> String {
+        if self.shard.is_whole() { self.named(LEASE.to_owned()) } else { self.named(format!("{SHARD}{}", self.shard)) }
+    }
+
+    /// A name that begins so.
+    fn named(&self, start: String) -> String {
         let namespace = self.namespace.iter().map(|namespace| format!("-{namespace}"));
         let filter = self.filter.iter().map(|filter| format!(".{filter}"));
-        std::iter::once(LEASE.to_owned()).chain(namespace).chain(filter).collect()
+        std::iter::once(start).chain(namespace).chain(filter).collect()
     }
 
     /// What the Lease of this name stands for, where it stands for anything.
     fn of_lease(name: &str) -> Option<Self> {
-        let rest = name.strip_prefix(LEASE)?;
+        let (shard, rest) = match name.strip_prefix(SHARD) {
+            Some(rest) => Shard::parse(rest)?,
+            None => (Shard::WHOLE, name.strip_prefix(LEASE)?),
+        };
         let (namespace, filter) = match rest.split_once('.') {
             Some((namespace, filter)) => (namespace, Some(filter.to_owned())),
             None => (rest, None),
@@ -79,37 +95,57 @@ impl Scope {
             "" => None,
             namespace => Some(namespace.strip_prefix('-')?.to_owned()),
         };
-        Some(Self { namespace, filter })
+        Some(Self { namespace, filter, shard })
     }
 
     /// Whether there may be objects that both are about.
     fn overlaps(&self, other: &Self) -> bool {
         let common = |one: &Option<String>, other: &Option<String>| one.is_none() || other.is_none() || one == other;
-        common(&self.namespace, &other.namespace) && common(&self.filter, &other.filter)
+        common(&self.namespace, &other.namespace)
+            && common(&self.filter, &other.filter)
+            && self.shard.overlaps(other.shard)
     }
 
     /// Whether who watches this waits without its Lease for who watches the other: of two, one does.
     fn gives_way_to(&self, other: &Self) -> bool {
-        let bounds = |scope: &Self| usize::from(scope.namespace.is_some()) + usize::from(scope.filter.is_some());
+        let bounds = |scope: &Self| {
+            usize::from(scope.namespace.is_some())
+                + usize::from(scope.filter.is_some())
+                + usize::from(!scope.shard.is_whole())
+        };
         (bounds(self), self) > (bounds(other), other)
     }
 }
 
-/// The name of the Lease, as the operator or what is watched gives it.
-pub(crate) fn lease_name(arguments: &RunArguments) -> String {
-    arguments.leader_elect_name.clone().unwrap_or_else(|| Scope::of(arguments).name())
+/// The name of the Lease of a shard, as the operator or what is watched gives it.
+pub(crate) fn lease_name(arguments: &RunArguments, shard: Shard) -> String {
+    match &arguments.leader_elect_name {
+        None => Scope::of(arguments, shard).name(),
+        Some(name) if shard.is_whole() => name.clone(),
+        Some(name) => format!("{name}-shard-{shard}"),
+    }
 }
 
 impl LeaseOptions {
-    pub(crate) fn of(arguments: &RunArguments, identity: String) -> Self {
-        let scope = arguments.leader_elect_name.is_none().then(|| Scope::of(arguments));
+    /// The Lease of a shard.
+    pub(crate) fn of(arguments: &RunArguments, shard: Shard, identity: String) -> Self {
+        let scope = arguments.leader_elect_name.is_none().then(|| Scope::of(arguments, shard));
         Self {
             namespace: arguments.leader_elect_namespace.clone(),
-            name: lease_name(arguments),
+            name: lease_name(arguments, shard),
             identity,
             duration: arguments.lease_duration,
             scope,
         }
+    }
+
+    /// A Lease by which replicas count each other: there are as many as shards, and a replica holds one.
+    pub(crate) fn of_replica(arguments: &RunArguments, number: Shard, identity: String) -> Self {
+        let name = match &arguments.leader_elect_name {
+            None => Scope::of(arguments, number).named(format!("{REPLICA}{number}")),
+            Some(name) => format!("{name}-replica-{number}"),
+        };
+        Self { name, scope: None, ..Self::of(arguments, number, identity) }
     }
 
     /// How long after the last renewal a leader still counts as one.
@@ -118,14 +154,14 @@ impl LeaseOptions {
     }
 
     /// Between two renewals, and between two looks of one that waits.
-    fn interval(&self) -> Duration {
+    pub(crate) fn interval(&self) -> Duration {
         self.duration / 6
     }
 }
 
 /// What the Lease tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     /// It is ours.
     Ours,
     /// Nobody holds it, or its holder has not renewed it in time.
@@ -209,20 +245,71 @@ impl Leadership {
         self.stop.cancel();
         let _ = self.renewing.await;
     }
+
+    /// Renews the Lease no more: a successor waits until it has run out.
+    pub(crate) fn let_run_out(self) {
+        self.renewing.abort();
+    }
+}
+
+/// A Lease that this process wants.
+pub(crate) struct Candidate {
+    api: Api<Lease>,
+    options: LeaseOptions,
+    observation: Observation,
+    rivals: HashMap<String, Observation>,
+}
+
+impl Candidate {
+    pub(crate) fn new(client: Client, options: LeaseOptions) -> Self {
+        let api = Api::namespaced(client, &options.namespace);
+        Self { api, options, observation: Observation::default(), rivals: HashMap::new() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.options.name
+    }
+
+    /// What the Lease tells, as it was listed: `None` where there is none.
+    pub(crate) fn judge(&mut self, listed: Option<&Lease>) -> Verdict {
+        let judge = |lease| self.observation.judge(lease, &self.options.identity, Instant::now());
+        listed.map_or(Verdict::Free, judge)
+    }
+
+    /// Tries to take the Lease. `Ours` and `Free` both mean that it is ours now; `Held` that it is not, or that it does
+    /// not count, since what excludes it is held.
+    pub(crate) async fn take(&mut self) -> kube::Result<Verdict> {
+        match attempt(&self.api, &self.options, &mut self.observation).await {
+            Ok(Verdict::Ours | Verdict::Free) => unless_rivalled(&self.api, &self.options, &mut self.rivals).await,
+            held => held,
+        }
+    }
+
+    /// Keeps the Lease, which is ours, from now on.
+    pub(crate) fn keep(&self) -> Leadership {
+        let (lost, stop) = (CancellationToken::new(), CancellationToken::new());
+        let guard = EndOnPanic(lost.clone());
+        let keeping = keep(self.api.clone(), self.options.clone(), lost.clone(), stop.clone());
+        let renewing = tokio::spawn(async move {
+            let _guard = guard;
+            keeping.await;
+        });
+        Leadership { lost, stop, renewing }
+    }
+
+    /// Gives the Lease back, where it is ours and is not kept.
+    pub(crate) async fn give_back(&self) {
+        give_back(&self.api, &self.options).await;
+    }
 }
 
 /// Waits until the Lease is ours, and keeps it from then on. `None` when called off before.
 pub(crate) async fn lead(client: Client, options: LeaseOptions, shutdown: &CancellationToken) -> Option<Leadership> {
-    let api: Api<Lease> = Api::namespaced(client, &options.namespace);
-    let mut observation = Observation::default();
-    let mut seen = HashMap::new();
+    let mut candidate = Candidate::new(client, options);
+    let options = candidate.options.clone();
     let mut said: Option<String> = None;
     loop {
-        let verdict = match attempt(&api, &options, &mut observation).await {
-            Ok(Verdict::Ours | Verdict::Free) => unless_rivalled(&api, &options, &mut seen).await,
-            held => held,
-        };
-        match verdict {
+        match candidate.take().await {
             Ok(Verdict::Ours | Verdict::Free) => break,
             Ok(Verdict::Held { by }) => {
                 if said.as_ref() != Some(&by) {
@@ -239,22 +326,14 @@ pub(crate) async fn lead(client: Client, options: LeaseOptions, shutdown: &Cance
         }
         tokio::select! {
             () = shutdown.cancelled() => {
-                give_back(&api, &options).await;
+                candidate.give_back().await;
                 return None;
             }
             () = tokio::time::sleep(options.interval()) => {}
         }
     }
     tracing::info!(identity = %options.identity, lease = %options.name, "leading");
-    let lost = CancellationToken::new();
-    let stop = CancellationToken::new();
-    let guard = EndOnPanic(lost.clone());
-    let keeping = keep(api, options, lost.clone(), stop.clone());
-    let renewing = tokio::spawn(async move {
-        let _guard = guard;
-        keeping.await;
-    });
-    Some(Leadership { lost, stop, renewing })
+    Some(candidate.keep())
 }
 
 /// The Leases that exclude ours, as they are now: those of who watches what we would watch, too.
@@ -313,7 +392,7 @@ async fn attempt(api: &Api<Lease>, options: &LeaseOptions, observation: &mut Obs
     }
 }
 
-fn late(_: tokio::time::error::Elapsed) -> kube::Error {
+pub(crate) fn late(_: tokio::time::error::Elapsed) -> kube::Error {
     kube::Error::Service("the API server did not answer in time".into())
 }
 
@@ -346,22 +425,23 @@ async fn keep(api: Api<Lease>, options: LeaseOptions, lost: CancellationToken, s
             Err(error) => tracing::warn!(error = &error as &dyn std::error::Error, "the Lease was not renewed"),
         }
     }
-    tracing::error!("the Lease is lost: all work stops");
+    tracing::error!(lease = %options.name, "the Lease is lost: all work under it stops");
     lost.cancel();
 }
 
 async fn give_back(api: &Api<Lease>, options: &LeaseOptions) {
     let result = async {
-        let Some(mut lease) = api.get_opt(&options.name).await? else { return Ok(()) };
-        let Some(spec) = lease.spec.as_mut() else { return Ok(()) };
+        let Some(mut lease) = api.get_opt(&options.name).await? else { return Ok(false) };
+        let Some(spec) = lease.spec.as_mut() else { return Ok(false) };
         if spec.holder_identity.as_deref() != Some(&options.identity) {
-            return Ok(());
+            return Ok(false);
         }
         spec.holder_identity = None;
-        api.replace(&options.name, &PostParams::default(), &lease).await.map(drop)
+        api.replace(&options.name, &PostParams::default(), &lease).await.map(|_| true)
     };
     match tokio::time::timeout(options.interval(), result).await {
-        Ok(Ok(())) => tracing::info!("the Lease is released"),
+        Ok(Ok(false)) => {}
+        Ok(Ok(true)) => tracing::info!(lease = %options.name, "the Lease is released"),
         Ok(Err(error)) => tracing::warn!(error = &error as &dyn std::error::Error, "the Lease was not released"),
         Err(_) => tracing::warn!("the Lease was not released in time"),
     }
@@ -395,7 +475,7 @@ mod tests {
     fn those_who_have_objects_in_common_exclude_each_other_and_one_of_two_gives_way() {
         let scope = |namespace: &str, filter: &str| {
             let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-            Scope { namespace: some(namespace), filter: some(filter) }
+            Scope { namespace: some(namespace), filter: some(filter), shard: Shard::WHOLE }
         };
         let all = [("", ""), ("ci", ""), ("", "blue"), ("ci", "blue"), ("dev", ""), ("", "red"), ("dev", "red")]
             .map(|(namespace, filter)| scope(namespace, filter));
@@ -413,8 +493,32 @@ mod tests {
         assert!(ci_blue.gives_way_to(ci) && ci_blue.gives_way_to(blue));
         let names = [every, ci, blue, ci_blue].map(Scope::name);
         assert_eq!(names, ["", "-ci", ".blue", "-ci.blue"].map(|end| format!("windlass-controller{end}")));
-        for other in ["kube-scheduler", "windlass-controllers", "windlass"] {
+        for other in
+            ["kube-scheduler", "windlass-controllers", "windlass", "windlass-shard-", "windlass-replica-0-of-4"]
+        {
             assert_eq!(Scope::of_lease(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn who_divides_the_objects_otherwise_is_excluded_and_who_divides_them_more_gives_way() {
+        let scope =
+            |namespace: Option<&str>, shard| Scope { namespace: namespace.map(str::to_owned), filter: None, shard };
+        let of = |namespace, count| Shard::all(count).map(move |shard| scope(namespace, shard)).collect::<Vec<_>>();
+        let (whole, four, eight) = (of(None, 1), of(None, 4), of(None, 8));
+        assert_eq!(four[3].name(), "windlass-shard-3-of-4");
+        assert_eq!(of(Some("ci"), 4)[0].name(), "windlass-shard-0-of-4-ci");
+        for one in whole.iter().chain(&four).chain(&eight).chain(&of(Some("ci"), 4)) {
+            assert_eq!(Scope::of_lease(&one.name()).as_ref(), Some(one), "{}", one.name());
+        }
+        assert!(!four[0].overlaps(&four[1]), "they work side by side");
+        for (less, more) in [(&whole, &four), (&whole, &eight), (&four, &eight)] {
+            for (one, other) in less.iter().flat_map(|one| more.iter().map(move |other| (one, other))) {
+                assert!(
+                    one.overlaps(other) && other.gives_way_to(one) && !one.gives_way_to(other),
+                    "{one:?} {other:?}"
+                );
+            }
         }
     }
 

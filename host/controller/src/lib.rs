@@ -6,7 +6,7 @@
 //! - [`kinds`] are the types; [`definitions`] makes the API server's definitions of them (committed under
 //!   `deploy/crds`).
 //! - [`run`] is the process: credentials and policies, the Lease, what a dead predecessor left, the controllers, and an
-//!   orderly end.
+//!   orderly end. Replicas that share a database can divide the objects into shards, each with a Lease of its own.
 //!
 //! # How a machine is reconciled
 //! A reconcile *looks* (the object, what stands above it, the zone's listing, its job), *decides* (a function on data,
@@ -83,6 +83,8 @@ mod requested;
 mod server_cluster;
 mod server_fields;
 mod settings;
+mod shard;
+mod shards;
 mod state;
 mod status;
 mod turn;

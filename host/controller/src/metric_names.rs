@@ -2,8 +2,8 @@
 
 use metrics::{describe_counter, describe_gauge, describe_histogram};
 
-/// Gauge `kind`, `state`: objects; the state is the phase of a machine or the state of a cluster of servers, `none`
-/// where nothing is recorded yet. Counted every 15 s.
+/// Gauge `kind`, `state`, `shard` (where there are several): objects; the state is the phase of a machine or the state
+/// of a cluster of servers, `none` where nothing is recorded yet. Counted every 15 s.
 pub const OBJECTS: &str = "windlass_objects";
 /// Counter `kind`, `outcome` (`done`, `failed`): reconciles.
 pub const RECONCILES: &str = "windlass_reconciles_total";
@@ -13,19 +13,19 @@ pub const RECONCILE_SECONDS: &str = "windlass_reconcile_seconds";
 pub const JOBS: &str = "windlass_jobs_in_flight";
 /// Counter `outcome` (`returned-to-pool`, `deletion-scheduled`, `terminated`, `kept`, ...): releases that ended.
 pub const RELEASES: &str = "windlass_releases_total";
-/// Gauge `zone`: hosts that carry a claim of ours which no object explains.
+/// Gauge `zone`, `shard` (where there are several): hosts that carry a claim of ours which no object explains.
 pub const ORPHANS: &str = "windlass_orphaned_hosts";
-/// Gauge `zone`: Instance servers with our tags that no object explains.
+/// Gauge `zone`, `shard` (where there are several): Instance servers with our tags that no object explains.
 pub const ORPHANED_SERVERS: &str = "windlass_orphaned_servers";
-/// Gauge: credentials of namespaces that are in use.
+/// Gauge `shard` (where there are several): credentials of namespaces that are in use.
 pub const ACCOUNTS: &str = "windlass_accounts";
-/// Gauge: whether this process leads, 1 or 0.
+/// Gauge `shard` (where there are several): whether this process leads, 1 or 0.
 pub const LEADER: &str = "windlass_leader";
 
 /// Counter `name` (the kind in lower-case letters): objects that came to wait for their reconcile. The `workqueue_`
 /// metrics are those of controller-runtime; what kube's scheduler holds is derived from events and reconciles.
 pub const QUEUE_ADDS: &str = "workqueue_adds_total";
-/// Gauge `name`: objects that wait for their reconcile. Counted every 5 s.
+/// Gauge `name`, `shard` (where there are several): objects that wait for their reconcile. Counted every 5 s.
 pub const QUEUE_DEPTH: &str = "workqueue_depth";
 /// Histogram `name`: seconds that objects wait for their reconcile.
 pub const QUEUE_SECONDS: &str = "workqueue_queue_duration_seconds";
@@ -33,9 +33,11 @@ pub const QUEUE_SECONDS: &str = "workqueue_queue_duration_seconds";
 pub const QUEUE_WORK_SECONDS: &str = "workqueue_work_duration_seconds";
 /// Counter `name`: reconciles that failed and are tried again.
 pub const QUEUE_RETRIES: &str = "workqueue_retries_total";
-/// Gauge `name`: seconds that the reconciles under way have taken so far, all of them together. Counted every 5 s.
+/// Gauge `name`, `shard` (where there are several): seconds that the reconciles under way have taken so far, all of
+/// them together. Counted every 5 s.
 pub const QUEUE_UNFINISHED: &str = "workqueue_unfinished_work_seconds";
-/// Gauge `name`: seconds that the longest of the reconciles under way has taken so far. Counted every 5 s.
+/// Gauge `name`, `shard` (where there are several): seconds that the longest of the reconciles under way has taken so
+/// far. Counted every 5 s.
 pub const QUEUE_LONGEST_RUNNING: &str = "workqueue_longest_running_processor_seconds";
 
 pub(crate) fn describe() {
@@ -47,7 +49,7 @@ pub(crate) fn describe() {
     describe_gauge!(ORPHANS, "Hosts with a claim of ours that no object explains, by zone");
     describe_gauge!(ORPHANED_SERVERS, "Instance servers with our tags that no object explains, by zone");
     describe_gauge!(ACCOUNTS, "Credentials of namespaces in use");
-    describe_gauge!(LEADER, "Whether this process leads");
+    describe_gauge!(LEADER, "Whether this process leads, by shard where there are several");
     describe_counter!(QUEUE_ADDS, "Objects that came to wait for their reconcile, by kind");
     describe_gauge!(QUEUE_DEPTH, "Objects that wait for their reconcile, by kind");
     describe_histogram!(QUEUE_SECONDS, "How long objects wait for their reconcile, by kind");

@@ -33,6 +33,7 @@ use crate::kinds::{
     ClusterPolicy, ConditionStatus, Policy, PolicyInForce, PolicyMode, PolicyOnFailure, PolicyPosition, PolicySlot,
     PolicySpec, PolicyStatus, conditions,
 };
+use crate::shard::Held;
 use crate::status::set_condition;
 use crate::writes::write_status;
 
@@ -126,6 +127,9 @@ pub(crate) struct ObjectPolicies {
     pub(crate) allowed: Allowed,
     /// The registries from which tenants' policies may come.
     pub(crate) tenant_registries: Vec<String>,
+    /// Who holds a namespace's shard tells how its policies do; of the operator's, who holds that of the controller's
+    /// own account. All replicas load all policies.
+    pub(crate) held: Arc<Held>,
 }
 
 /// The policies of objects, as long as the process leads.
@@ -499,6 +503,9 @@ impl Rounds {
         K: Resource<DynamicType = ()> + HasStatus<Status = PolicyStatus> + Clone + DeserializeOwned + std::fmt::Debug,
     {
         let key = Key { namespace: object.namespace(), name: object.name_any() };
+        if !self.options.held.has(key.namespace.as_deref()) {
+            return;
+        }
         let Some(known) = self.known.get_mut(&key) else { return };
         let old = object.status().cloned().unwrap_or_default();
         let audits = &self.options.audits;
@@ -526,6 +533,9 @@ impl Rounds {
     }
 
     async fn event(&self, object: &Wanted, warning: bool, reason: &str, note: &str) {
+        if !self.options.held.has(object.key.namespace.as_deref()) {
+            return;
+        }
         self.options.events.publish(&object.reference, warning, reason, ACTION, note).await;
     }
 }

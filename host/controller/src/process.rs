@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::runtime::events::Reporter;
 use kube::{Api, Client, ResourceExt};
@@ -28,7 +29,7 @@ use crate::crash::EndOnPanic;
 use crate::events::Events;
 use crate::jobs::Jobs;
 use crate::kubernetes::{CONTROLLER, connect, user_agent};
-use crate::lease::{LeaseOptions, lead, lease_name};
+use crate::lease::{Leadership, LeaseOptions, lead, lease_name};
 use crate::limits::Limits;
 use crate::object_policies::{ObjectPolicies, Rounds};
 use crate::observe::{Health, serve_health, serve_metrics};
@@ -37,7 +38,9 @@ use crate::server_cluster::HookSettings;
 use crate::server_cluster::clusters::ServerClusters;
 use crate::server_cluster::store::Liveness;
 use crate::settings::Settings;
-use crate::{Error, controllers, metric_names, names, orphans};
+use crate::shard::{Held, Shard};
+use crate::shards::Holding;
+use crate::{Error, controllers, names, orphans, shards};
 
 /// So long new work waits for the operations that a dead predecessor left open.
 const RECOVERY_HEAD_START: Duration = Duration::from_secs(10);
@@ -55,7 +58,7 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
         // Counted from before the policies are in place: which are in force is told when it changes.
         drop(Metrics::of_process());
     }
-    let process = Process::prepare(&arguments).await?;
+    let process = Arc::new(Process::prepare(&arguments).await?);
     let end = CancellationToken::new();
     let _end = end.clone().drop_guard();
     let health = Health::default();
@@ -67,38 +70,14 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
     }
     // Also while another leads: it shows what was done here.
     let _console = serve_console(&arguments.console, &process.runtime.state, &process.runtime.client)?;
-    metrics::gauge!(metric_names::LEADER).set(0.0);
     // Waiting for the Lease is being ready: otherwise a roll-out of two would wait for ever.
     health.set_ready(true);
-    let leadership = if arguments.leader_elect {
-        let options = LeaseOptions::of(&arguments, process.identity.clone());
-        match lead(process.client.clone(), options, &shutdown).await {
-            Some(leadership) => Some(leadership),
-            None => return Ok(()),
-        }
+    let _watch = process.runtime.watch();
+    if arguments.shards == 1 {
+        process.lead(&arguments, &shutdown, &health).await
     } else {
-        None
-    };
-    metrics::gauge!(metric_names::LEADER).set(1.0);
-    let lost = leadership.as_ref().map(crate::lease::Leadership::lost).unwrap_or_default();
-    let panicked = CancellationToken::new();
-    let worked = tokio::select! {
-        // Without waiting for anything: another may begin any moment.
-        () = lost.cancelled() => Err(Error::LeaseLost),
-        () = panicked.cancelled() => Err(Error::Panicked),
-        worked = process.work(&arguments, &shutdown, &panicked) => worked,
-    };
-    metrics::gauge!(metric_names::LEADER).set(0.0);
-    if worked.is_err() {
-        health.set_broken();
+        process.share(Arc::new(arguments), &shutdown, &health).await
     }
-    if let Some(leadership) = leadership
-        // Not all work may have ended: a successor waits until the Lease has run out.
-        && !matches!(worked, Err(Error::LeaseLost | Error::Panicked | Error::TakenForDead))
-    {
-        leadership.release().await;
-    }
-    worked
 }
 
 /// What is made before the Lease is asked for.
@@ -110,6 +89,19 @@ struct Process {
     settings: Settings,
 }
 
+/// What the work on all shards of a process shares.
+struct Common {
+    events: Arc<Events>,
+    audits: Arc<Audits>,
+    following: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Common {
+    fn drop(&mut self) {
+        self.following.abort();
+    }
+}
+
 impl Process {
     async fn prepare(arguments: &RunArguments) -> Result<Self, Error> {
         let configuration = arguments.config.as_deref().map(Configuration::read).transpose()?.unwrap_or_default();
@@ -119,6 +111,7 @@ impl Process {
         explicit.user_agent = Some(user_agent());
         let scaleway_settings = windlass_scaleway::Settings::load(&explicit, &Environment::of_process())?;
         orphans::check(arguments)?;
+        shards::check(arguments)?;
         if arguments.namespace_credentials.is_some() {
             // What was begun with which key is told by the project.
             scaleway_settings.require_project_id()?;
@@ -160,6 +153,7 @@ impl Process {
         Ok(Self {
             settings: Settings {
                 owner: owner.clone(),
+                shard: Shard::WHOLE,
                 watched: arguments.namespace.clone(),
                 watch_filter: arguments.watch_filter.clone(),
                 project: scaleway.settings().project_id().map(str::to_owned),
@@ -191,18 +185,80 @@ impl Process {
         })
     }
 
-    /// Works as the leader.
-    async fn work(
+    /// Works on everything, while it holds the Lease.
+    async fn lead(&self, arguments: &RunArguments, shutdown: &CancellationToken, health: &Health) -> Result<(), Error> {
+        shards::say_leads(Shard::WHOLE, false);
+        let leadership = if arguments.leader_elect {
+            let options = LeaseOptions::of(arguments, Shard::WHOLE, self.identity.clone());
+            match lead(self.client.clone(), options, shutdown).await {
+                Some(leadership) => Some(leadership),
+                None => return Ok(()),
+            }
+        } else {
+            None
+        };
+        shards::say_leads(Shard::WHOLE, true);
+        let lost = leadership.as_ref().map(Leadership::lost).unwrap_or_default();
+        let held = Arc::<Held>::default();
+        held.add(Shard::WHOLE);
+        let holding = Holding::new(Shard::WHOLE, arguments, shutdown.clone());
+        let work = async {
+            let common = self.common(arguments, held, shutdown, &holding.panicked).await;
+            self.work(arguments, &common, &holding).await
+        };
+        let worked = tokio::select! {
+            // Without waiting for anything: another may begin any moment.
+            () = lost.cancelled() => Err(Error::LeaseLost),
+            () = holding.panicked.cancelled() => Err(Error::Panicked),
+            worked = work => worked,
+        };
+        shards::say_leads(Shard::WHOLE, false);
+        if worked.is_err() {
+            health.set_broken();
+        }
+        if let Some(leadership) = leadership
+            // Not all work may have ended: a successor waits until the Lease has run out.
+            && !matches!(worked, Err(Error::LeaseLost | Error::Panicked | Error::TakenForDead))
+        {
+            leadership.release().await;
+        }
+        worked
+    }
+
+    /// Works on a share of the shards.
+    async fn share(
+        self: &Arc<Self>,
+        arguments: Arc<RunArguments>,
+        shutdown: &CancellationToken,
+        health: &Health,
+    ) -> Result<(), Error> {
+        let (held, panicked) = (Arc::<Held>::default(), CancellationToken::new());
+        let common = Arc::new(self.common(&arguments, Arc::clone(&held), shutdown, &panicked).await);
+        let work = |holding: Arc<Holding>| -> BoxFuture<'static, Result<(), Error>> {
+            let (process, arguments, common) = (Arc::clone(self), Arc::clone(&arguments), Arc::clone(&common));
+            Box::pin(async move { process.work(&arguments, &common, &holding).await })
+        };
+        let worked = tokio::select! {
+            () = panicked.cancelled() => Err(Error::Panicked),
+            worked = shards::hold(self.client.clone(), &arguments, &self.identity, &held, shutdown, work) => worked,
+        };
+        if worked.is_err() {
+            health.set_broken();
+        }
+        worked
+    }
+
+    /// Puts the policies of objects in place, before anything is decided, and follows them.
+    async fn common(
         &self,
         arguments: &RunArguments,
+        held: Arc<Held>,
         shutdown: &CancellationToken,
         panicked: &CancellationToken,
-    ) -> Result<(), Error> {
-        let _watch = self.runtime.watch();
+    ) -> Common {
         let reporter = Reporter { controller: CONTROLLER.into(), instance: Some(self.identity.clone()) };
         let events = Arc::new(Events::new(self.client.clone(), reporter));
         let audits = Arc::<Audits>::default();
-        // Before anything is decided.
         let mut rounds = Rounds::new(ObjectPolicies {
             client: self.client.clone(),
             host: Arc::clone(&self.runtime.policies),
@@ -212,12 +268,20 @@ impl Process {
             namespace: self.settings.namespace.clone(),
             allowed: arguments.object_policies,
             tenant_registries: arguments.tenant_registry.clone(),
+            held,
         });
         rounds.first(shutdown).await;
+        let following = tokio::spawn(rounds.follow(shutdown.clone(), EndOnPanic(panicked.clone())));
+        Common { events, audits, following }
+    }
+
+    /// Works on a shard until it is to be given up.
+    async fn work(&self, arguments: &RunArguments, common: &Common, holding: &Holding) -> Result<(), Error> {
+        let Holding { shard, shutdown, jobs, .. } = holding;
         if shutdown.is_cancelled() {
             return Ok(());
         }
-        let following = tokio::spawn(rounds.follow(shutdown.clone(), EndOnPanic(panicked.clone())));
+        let settings = Settings { shard: *shard, ..self.settings.clone() };
         let mut options = self.runtime.lifecycle();
         options.owner = Some(self.owner.clone());
         options.limits.parallel_operations = usize::from(arguments.operations);
@@ -226,25 +290,26 @@ impl Process {
         options.limits.second_look = arguments.second_look;
         options.project.clone_from(&self.settings.project);
         let limits = options.limits;
-        // Only the leader opens the journal, so what stands open in it is a dead process's.
+        // Only who leads works with the journal, so what stands open in it is a dead process's.
         let lifecycle = Lifecycle::open(options)?;
         lifecycle.check_history()?;
-        let jobs = Jobs::new(usize::from(arguments.operations), panicked.clone());
-        let supervisor = Supervisor::new(lifecycle.clone(), supervision(arguments, self.settings.zone.as_ref()));
-        supervise(supervisor, &jobs, shutdown).await;
+        if shard.has_own() {
+            let supervisor = Supervisor::new(lifecycle.clone(), supervision(arguments, self.settings.zone.as_ref()));
+            supervise(supervisor, jobs, shutdown).await;
+        }
         let liveness = Liveness {
             identity: self.identity.clone(),
             lease: arguments.leader_elect.then(|| {
                 let leases = Api::namespaced(self.client.clone(), &arguments.leader_elect_namespace);
-                (leases, lease_name(arguments))
+                (leases, lease_name(arguments, *shard))
             }),
         };
         let accounts = Arc::new(Accounts::new(AccountOptions {
             client: self.client.clone(),
             scaleway: self.runtime.client.clone(),
             policies: Arc::clone(&self.runtime.policies),
-            jobs: Arc::clone(&jobs),
-            settings: self.settings.clone(),
+            jobs: Arc::clone(jobs),
+            settings: settings.clone(),
             state: self.runtime.state.clone(),
             liveness: liveness.clone(),
             leaving: shutdown.clone(),
@@ -253,13 +318,8 @@ impl Process {
             // Longer than what was left behind with it is looked for.
             idle: (arguments.listing_interval * 5).max(arguments.orphans_interval * 4),
         }));
-        let closing = tokio::spawn({
-            let (accounts, guard) = (Arc::clone(&accounts), EndOnPanic(panicked.clone()));
-            async move {
-                let _guard = guard;
-                accounts.close_idle().await;
-            }
-        });
+        let idle = Arc::clone(&accounts);
+        let closing = tokio::spawn(jobs.beside(async move { idle.close_idle().await }));
         let server_clusters = Arc::new(ServerClusters::new(
             self.client.clone(),
             self.runtime.client.clone(),
@@ -283,11 +343,11 @@ impl Process {
                 scaleway: self.runtime.client.clone(),
                 lifecycle: lifecycle.clone(),
                 policies: Arc::clone(&self.runtime.policies),
-                jobs: Arc::clone(&jobs),
-                events: Arc::clone(&events),
-                settings: self.settings.clone(),
+                jobs: Arc::clone(jobs),
+                events: Arc::clone(&common.events),
+                settings: settings.clone(),
                 settled: Arc::default(),
-                audits: Arc::clone(&audits),
+                audits: Arc::clone(&common.audits),
                 catalogue: Arc::default(),
                 accounts: Arc::clone(&accounts),
                 secret: None,
@@ -295,14 +355,13 @@ impl Process {
                 common_failures: Arc::clone(&common_failures),
             });
             let again = tokio::select! {
-                again = controllers::run(context, arguments, shutdown, panicked) => again,
+                again = controllers::run(context, arguments, shutdown) => again,
                 () = taken_for_dead(&lifecycle) => return Err(Error::TakenForDead),
             };
             if !again {
                 break;
             }
         }
-        following.abort();
         closing.abort();
         jobs.leave(arguments.shutdown_grace).await;
         Ok(())

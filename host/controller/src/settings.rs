@@ -10,11 +10,14 @@ use crate::kinds::labels;
 use crate::limits::Limits;
 use crate::pools::Pools;
 use crate::server_cluster::HookSettings;
+use crate::shard::{InShard, Shard};
 
 /// What the operator configured.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) owner: OwnerName,
+    /// What of all objects is worked on.
+    pub(crate) shard: Shard,
     /// The namespace that is watched; absent: all.
     pub(crate) watched: Option<String>,
     /// The value of the label [`labels::WATCH_FILTER`] of the objects that are worked on; absent: all.
@@ -54,6 +57,14 @@ impl Settings {
     /// Whether an object is this controller's to work on, by its label.
     pub(crate) fn passes_filter(&self, object: &impl ResourceExt) -> bool {
         self.watch_filter.as_ref().is_none_or(|value| object.labels().get(labels::WATCH_FILTER) == Some(value))
+    }
+
+    /// Whether an object is in the shard: with its namespace, unless it is worked on with the controller's own account.
+    pub(crate) fn has_in_shard(&self, object: &impl InShard) -> bool {
+        match object.names_credentials() || self.namespace_credentials.is_some() {
+            true => self.shard.has(&object.namespace().unwrap_or_default()),
+            false => self.shard.has_own(),
+        }
     }
 
     /// Refuses a machine in another project than that of the credentials, where the operator has not named it.

@@ -1,8 +1,8 @@
 //! Where the controller's state is: in a directory, with the journal in a database where one is named.
 //!
 //! A database has the journals of all accounts and is shared by all replicas, so the next leader continues on any node.
-//! Compiled policies, the decision log and what the last sweeps found stay in the directory, which then need not outlive
-//! the pod.
+//! Compiled policies, the decision log and what the last sweeps found stay in the directory, which then need not
+//! outlive the pod.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -62,8 +62,8 @@ impl StateDirectory {
         Self { shared: Some(log), ..self }
     }
 
-    /// The state directory of this name below this one, with a journal and an owner's name of its own: in its folder, or
-    /// in a part of this one's shared log.
+    /// The state directory of this name below this one, with a journal and an owner's name of its own: in its folder,
+    /// or in a part of this one's shared log.
     ///
     /// # Errors
     /// As [`StateDirectory::open`].

@@ -25,9 +25,11 @@ use crate::action::Action;
 use crate::arguments::RunArguments;
 use crate::cluster_api::{Cluster, ClusterApi, Machine};
 use crate::context::Context;
-use crate::crash::{EndOnPanic, panic_for_tests};
+use crate::crash::panic_for_tests;
 use crate::kinds::{AppleSiliconMachineTemplate, ExternalCluster, InstanceMachineTemplate, labels};
 use crate::kubernetes::{api, api_with};
+use crate::settings::Settings;
+use crate::shard::InShard;
 use crate::writes::is_conflict;
 use crate::{
     Error, apple_silicon, capacity, external_cluster, instance, metric_names, orphans, remediation, server_cluster,
@@ -43,21 +45,10 @@ const AFTER_ERROR: Duration = Duration::from_secs(5);
 const AFTER_CONFLICT: Duration = Duration::from_secs(1);
 
 /// Runs the controllers until the end, or until Cluster API is there in another version, or at all (`true`).
-pub(crate) async fn run(
-    context: Arc<Context>,
-    arguments: &RunArguments,
-    shutdown: &CancellationToken,
-    panicked: &CancellationToken,
-) -> bool {
+pub(crate) async fn run(context: Arc<Context>, arguments: &RunArguments, shutdown: &CancellationToken) -> bool {
     let stop = shutdown.child_token();
     let tasks = TaskTracker::new();
-    let spawn = |task: BoxFuture<'static, ()>| {
-        let guard = EndOnPanic(panicked.clone());
-        tasks.spawn(async move {
-            let _guard = guard;
-            task.await;
-        });
-    };
+    let spawn = |task: BoxFuture<'static, ()>| drop(tasks.spawn(context.jobs.beside(task)));
     spawn(Box::pin(machines(
         "AppleSiliconMachine",
         WatchScope::Machines,
@@ -117,7 +108,7 @@ pub(crate) async fn run(
         stop.clone(),
     )));
     spawn(Box::pin(clusters(Arc::clone(&context), arguments, stop.clone())));
-    match orphans::Watch::of(arguments) {
+    match orphans::Watch::of(arguments, context.settings.shard) {
         Some(watch) => spawn(Box::pin(orphans::watch(Arc::clone(&context), watch, stop.clone()))),
         None => tracing::info!(
             "the search for orphans is off, because this controller watches one namespace and \
@@ -163,19 +154,27 @@ enum WatchScope {
 /// A controller as [`Controller::new`] makes it, but for what it keeps of each object: who wrote which field, which
 /// nobody here asks for, is half of its memory.
 ///
-/// Objects that other controllers work on are not even read: one that loses the label is gone from the watch.
-fn controller_of<K>(api: Api<K>, watch_filter: Option<&str>, queue: &Queue) -> Controller<K>
+/// Objects that other controllers work on are not even read: one that loses the label is gone from the watch. Those of
+/// other shards are read and not kept.
+fn controller_of<K>(api: Api<K>, settings: &Settings, queue: &Queue) -> Controller<K>
 where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
+    K: Resource<DynamicType = ()> + InShard + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
 {
     let (reader, writer) = reflector::store();
     let config = watcher::Config::default();
-    let config = match watch_filter {
+    let config = match &settings.watch_filter {
         Some(value) => config.labels(&format!("{}={value}", labels::WATCH_FILTER)),
         None => config,
     };
-    let queue = queue.clone();
+    let (queue, settings) = (queue.clone(), settings.clone());
+    let is_ours = move |event: &watcher::Event<K>| match event {
+        watcher::Event::Apply(object) | watcher::Event::InitApply(object) | watcher::Event::Delete(object) => {
+            settings.has_in_shard(object)
+        }
+        watcher::Event::Init | watcher::Event::InitDone => true,
+    };
     let objects = watcher(api, config)
+        .try_filter(move |event| futures::future::ready(is_ours(event)))
         .modify(|object| object.managed_fields_mut().clear())
         .reflect(writer)
         .applied_objects()
@@ -195,6 +194,7 @@ fn machines<K, F>(
 ) -> impl Future<Output = ()> + Send + 'static
 where
     K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
+        + InShard
         + Clone
         + DeserializeOwned
         + std::fmt::Debug
@@ -207,8 +207,8 @@ where
     let concurrency = arguments.concurrency;
     async move {
         let api: Api<K> = api(&context.client, namespace.as_deref());
-        let queue = Queue::new(name);
-        let mut controller = controller_of(api, context.settings.watch_filter.as_deref(), &queue)
+        let queue = Queue::new(name, context.settings.shard);
+        let mut controller = controller_of(api, &context.settings, &queue)
             .with_config(controller::Config::default().concurrency(concurrency));
         if let Some(cluster_api) = context.cluster_api.as_ref().filter(|_| scope == WatchScope::Machines) {
             let of_cluster = Arc::clone(&context);
@@ -233,7 +233,7 @@ where
         let replaced = replaced_policies(Arc::clone(&context))
             .inspect(move |()| all.state().iter().for_each(|object| of_policies.add(object.as_ref())));
         let controller = controller.reconcile_all_on(replaced);
-        let counted = states::count(name, state, controller.store(), stop.clone());
+        let counted = states::count(name, state, context.settings.shard, controller.store(), stop.clone());
         let queued = queue.clone().count(stop.clone());
         let reconciles =
             reconciles(name, reconcile, &queue, controller.graceful_shutdown_on(stop.cancelled_owned()), shared);
@@ -266,9 +266,9 @@ fn clusters(
     async move {
         let name = "ExternalCluster";
         let api: Api<ExternalCluster> = api(&context.client, namespace.as_deref());
-        let queue = Queue::new(name);
-        let mut controller = controller_of(api, context.settings.watch_filter.as_deref(), &queue)
-            .with_config(controller::Config::default().concurrency(4));
+        let queue = Queue::new(name, context.settings.shard);
+        let mut controller =
+            controller_of(api, &context.settings, &queue).with_config(controller::Config::default().concurrency(4));
         if let Some(cluster_api) = &context.cluster_api {
             let (store, of_clusters) = (controller.store(), queue.clone());
             controller = controller.watches_with(

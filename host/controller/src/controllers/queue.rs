@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::metric_names::{
     QUEUE_ADDS, QUEUE_DEPTH, QUEUE_LONGEST_RUNNING, QUEUE_RETRIES, QUEUE_SECONDS, QUEUE_UNFINISHED, QUEUE_WORK_SECONDS,
 };
+use crate::shard::Shard;
 
 /// How often it is counted what waits and what runs.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -30,6 +31,7 @@ type Key = (String, String);
 pub(super) struct Queue {
     /// As controller-runtime calls controllers: the kind in lower-case letters.
     name: Arc<str>,
+    shard: Shard,
     items: Arc<Mutex<HashMap<Key, Item>>>,
 }
 
@@ -60,8 +62,8 @@ struct Counts {
 }
 
 impl Queue {
-    pub(super) fn new(kind: &str) -> Self {
-        let queue = Self { name: kind.to_ascii_lowercase().into(), items: Arc::default() };
+    pub(super) fn new(kind: &str, shard: Shard) -> Self {
+        let queue = Self { name: kind.to_ascii_lowercase().into(), shard, items: Arc::default() };
         // Shown before the first of them.
         counter!(QUEUE_ADDS, "name" => queue.name()).increment(0);
         counter!(QUEUE_RETRIES, "name" => queue.name()).increment(0);
@@ -154,9 +156,10 @@ impl Queue {
     pub(super) async fn count(self, stop: CancellationToken) {
         loop {
             let counts = self.counts(Instant::now());
-            gauge!(QUEUE_DEPTH, "name" => self.name()).set(counts.depth as f64);
-            gauge!(QUEUE_UNFINISHED, "name" => self.name()).set(counts.unfinished.as_secs_f64());
-            gauge!(QUEUE_LONGEST_RUNNING, "name" => self.name()).set(counts.longest.as_secs_f64());
+            let labels = self.shard.labels([("name", self.name.to_string())]);
+            gauge!(QUEUE_DEPTH, labels.clone()).set(counts.depth as f64);
+            gauge!(QUEUE_UNFINISHED, labels.clone()).set(counts.unfinished.as_secs_f64());
+            gauge!(QUEUE_LONGEST_RUNNING, labels).set(counts.longest.as_secs_f64());
             tokio::select! {
                 () = tokio::time::sleep(INTERVAL) => {}
                 () = stop.cancelled() => return,
@@ -178,7 +181,7 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let key = |name: &str| ("ci".to_owned(), name.to_owned());
         let text = with_local_recorder(&recorder, || {
-            let queue = Queue::new("AppleSiliconMachine");
+            let queue = Queue::new("AppleSiliconMachine", Shard::WHOLE);
             queue.add_item(key("a"), at(0));
             queue.add_item(key("a"), at(1));
             queue.add_item(key("b"), at(1));

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::kinds::{AppleSiliconMachine, InstanceMachine, MachineStatus, Phase, ServerCluster};
 use crate::metric_names;
+use crate::shard::Shard;
 
 /// How often they are counted.
 const INTERVAL: Duration = Duration::from_secs(15);
@@ -36,6 +37,7 @@ pub(super) fn of_cluster(object: &ServerCluster) -> &str {
 pub(super) async fn count<K>(
     kind: &'static str,
     state: Option<fn(&K) -> &str>,
+    shard: Shard,
     store: Store<K>,
     stop: CancellationToken,
 ) where
@@ -51,7 +53,8 @@ pub(super) async fn count<K>(
     loop {
         renew(&mut counts, store.state().iter().map(|object| state(object)));
         for (state, count) in &counts {
-            metrics::gauge!(metric_names::OBJECTS, "kind" => kind, "state" => state.clone()).set(*count);
+            let labels = shard.labels([("kind", kind.to_owned()), ("state", state.clone())]);
+            metrics::gauge!(metric_names::OBJECTS, labels).set(*count);
         }
         tokio::select! {
             () = tokio::time::sleep(INTERVAL) => {}

@@ -9,6 +9,7 @@ use windlass_scaleway::Zone;
 
 use crate::arguments::{Orphans, RunArguments};
 use crate::lease::lease_name;
+use crate::shard::Shard;
 
 /// How orphans are looked for.
 #[derive(Clone, Debug)]
@@ -23,13 +24,13 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Nothing where not all namespaces are watched.
-    pub(crate) fn of(arguments: &RunArguments) -> Option<Self> {
+    pub(crate) fn of(arguments: &RunArguments, shard: Shard) -> Option<Self> {
         arguments.namespace.is_none().then(|| Self {
             mode: arguments.orphans,
             interval: arguments.orphans_interval,
             grace: arguments.orphans_grace,
             own_namespace: arguments.leader_elect_namespace.clone(),
-            lease: lease_name(arguments),
+            lease: lease_name(arguments, shard),
         })
     }
 }

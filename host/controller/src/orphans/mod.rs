@@ -34,6 +34,7 @@ pub(crate) fn check(arguments: &RunArguments) -> Result<(), Error> {
 
 /// Looks at each interval.
 pub(crate) async fn watch(context: Arc<Context>, watch: Watch, stop: CancellationToken) {
+    let shard = context.settings.shard;
     let mut accounts = BTreeMap::<String, Account>::new();
     loop {
         tokio::select! {
@@ -52,7 +53,8 @@ pub(crate) async fn watch(context: Arc<Context>, watch: Watch, stop: Cancellatio
             [(metric_names::ORPHANS, counts.hosts), (metric_names::ORPHANED_SERVERS, counts.servers)]
         {
             for (zone, count) in counts {
-                metrics::gauge!(metric, "zone" => zone.to_string()).set(count as f64);
+                let labels = shard.labels([("zone", zone.to_string())]);
+                metrics::gauge!(metric, labels).set(count as f64);
             }
         }
     }
@@ -72,6 +74,7 @@ mod tests {
 
     use super::*;
     use crate::Arguments;
+    use crate::shard::Shard;
 
     fn arguments(of: &[&str]) -> RunArguments {
         Arguments::try_parse_from([&["windlass-controller"], of].concat()).unwrap().run
@@ -79,12 +82,12 @@ mod tests {
 
     #[test]
     fn one_namespace_alone_neither_reports_nor_returns_what_others_may_explain() {
-        assert!(Watch::of(&arguments(&["--namespace=ci"])).is_none());
+        assert!(Watch::of(&arguments(&["--namespace=ci"]), Shard::WHOLE).is_none());
         let error = check(&arguments(&["--namespace=ci", "--orphans=return"])).unwrap_err().to_string();
         assert!(error.starts_with("--orphans: ") && error.contains("--namespace"), "{error}");
         for fine in [&["--namespace=ci"][..], &["--orphans=return"], &[]] {
             assert!(check(&arguments(fine)).is_ok(), "{fine:?}");
         }
-        assert_eq!(Watch::of(&arguments(&[])).map(|watch| watch.mode), Some(Orphans::Report));
+        assert_eq!(Watch::of(&arguments(&[]), Shard::WHOLE).map(|watch| watch.mode), Some(Orphans::Report));
     }
 }

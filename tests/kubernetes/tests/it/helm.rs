@@ -203,7 +203,16 @@ async fn the_chart_with_a_database_claims_no_volume_and_continues_on_another_nod
     let operations = || server.execute("select count(*) from windlass.streams where family = 'operation'");
     let adopted = operations();
     ensure!(adopted != "0", "the journal is not in the database");
+    // The rights of the chart are enough for each shard.
+    installation.helm("upgrade", json!({"shards": 3, "state": {"secretName": "windlass-database"}}))?;
     let mut pod = installation.run_on(&scene.folder().join("other-node")).await?;
+    eventually("it holds all shards", || async {
+        let metrics = pod.get("metrics", "/metrics").await?;
+        let is_held = |shard: u32| metrics.contains(&format!("windlass_leader{{shard=\"{shard}\"}} 1\n"));
+        ensure!((0..3).all(is_held), "{}", pod.log());
+        Ok(())
+    })
+    .await?;
     scene.delete(Kind::AppleSiliconMachine, "mac").await?;
     scene.gone(Kind::AppleSiliconMachine, "mac").await?;
     scene.all_in_pool(2).await?;

@@ -32,6 +32,7 @@ mod samples;
 mod scale;
 mod server_clusters;
 mod setup;
+mod shards;
 mod switches;
 mod tenants;
 mod traces;

@@ -75,8 +75,16 @@
   resourceNames: [kube-system]
   verbs: [get]
 {{- end }}
-{{- define "windlass.lease" -}}
-windlass-controller{{ with .Values.watchNamespace }}-{{ . }}{{ end }}{{ with .Values.watchFilter }}.{{ . }}{{ end }}
+{{- define "windlass.watched" -}}
+{{ with .Values.watchNamespace }}-{{ . }}{{ end }}{{ with .Values.watchFilter }}.{{ . }}{{ end }}
+{{- end }}
+{{- define "windlass.leases" -}}
+windlass-controller{{ include "windlass.watched" . }}
+{{- if gt (int .Values.shards) 1 }}
+{{- range $number := until (int .Values.shards) }}
+{{- range list "shard" "replica" }}, windlass-{{ . }}-{{ $number }}-of-{{ $.Values.shards }}{{ include "windlass.watched" $ }}{{ end }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- define "windlass.subject" -}}
 - kind: ServiceAccount
