@@ -213,8 +213,8 @@ impl Replica {
 
     /// All Leases, by name.
     async fn listed(&self) -> kube::Result<HashMap<String, Lease>> {
-        let listed = self.leases.list(&ListParams::default());
-        let listed = tokio::time::timeout(self.interval, listed).await.map_err(late)??;
+        let all = ListParams::default();
+        let listed = tokio::time::timeout(self.interval, self.leases.list(&all)).await.map_err(late)??;
         Ok(listed.into_iter().map(|lease| (lease.name_any(), lease)).collect())
     }
 

@@ -52,6 +52,11 @@ impl FromStr for StateUrl {
 }
 
 impl StateArguments {
+    /// Whether a database has the journal.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.state.as_ref().is_some_and(|url| !url.0.is_empty()) || self.state_file.is_some()
+    }
+
     /// The state directory in this folder, with the journal in the database where one is named. The database is not
     /// asked for anything yet.
     pub(crate) fn in_folder(&self, folder: &Path) -> Result<StateDirectory, Error> {
@@ -112,6 +117,8 @@ mod tests {
             database.replace("state?", "other?")
         );
         assert_eq!(location(&["--state="]), folder.path().canonicalize().unwrap().display().to_string());
+        let is_shared = |of: &[&str]| arguments(of).is_shared();
+        assert!(is_shared(&[&named]) && is_shared(&["--state=x"]) && !is_shared(&["--state="]) && !is_shared(&[]));
     }
 
     #[test]
