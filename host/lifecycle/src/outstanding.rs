@@ -1,5 +1,5 @@
-//! What is unfinished and what is left, as gauges, as this process saw it last: in the journal at each resume, at Scaleway
-//! at each sweep.
+//! What is unfinished and what is left, as gauges, as this process saw it last: in the journal at each resume, and at
+//! Scaleway at each sweep.
 
 use std::collections::{BTreeMap, BTreeSet};
 
