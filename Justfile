@@ -4,11 +4,13 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 target := env("CARGO_TARGET_DIR", justfile_directory() / "target")
 python := target / "python/bin/python"
 clients_python := target / "clients-python/bin/python"
+clickhouse := target / "clickhouse/bin/python"
 chart_files := "host/controller/deploy/helm/windlass-controller/files"
 promtool := target / "prometheus/usr/bin/promtool"
 mdbook := "0.5.4"
 git_cliff := "2.14.2"
 wkg := "0.16.1"
+chdb := "26.5.0"
 public := """
     windlass-contract windlass-process windlass-concurrency windlass-telemetry windlass-distribution windlass-ssh windlass-scaleway windlass-simulator
     windlass-policy windlass-lifecycle windlass-cluster windlass-proof windlass-guest-sdk windlass-guest-build windlass
@@ -178,6 +180,16 @@ test-collector: _programs
         { echo "SKIPPED: OpenTelemetry's collector is built with Go: https://go.dev/dl"; exit 0; }; \
     tests/collector/build.sh {{ target }}/collector/collector && \
     WINDLASS_COLLECTOR={{ target }}/collector/collector cargo test --workspace --test it -- opentelemetrys_own_collector
+
+# The queries of docs/telemetry.md: in ClickHouse over what the program exports, and by the grammar of Loki's editor.
+[group('test')]
+test-queries *arguments: _programs _clickhouse
+    @test -x {{ clickhouse }} || exit 0; \
+    WINDLASS_COMMAND_LINE={{ target }}/debug/windlass {{ clickhouse }} -m pytest -q -rs tests/queries {{ arguments }}
+    @command -v npm >/dev/null || \
+        { echo "SKIPPED: LogQL's grammar needs Node.js 20: https://nodejs.org"; exit 0; }; \
+    cd tests/queries && npm ci --silent --ignore-scripts --no-audit --no-fund && \
+        node --test --test-reporter=../browser/reporter.mjs logql.test.mjs
 
 # Policies in JavaScript, TypeScript and Python, from `policy new` to their decisions.
 [group('test')]
@@ -501,6 +513,27 @@ _python:
     cat tests/*/requirements.txt > "{{ target }}/python/requirements.txt"
 
 # What makes, checks and tests the Python client, and makes its messages.
+# ClickHouse as a library for Python. It names pandas, which only its data frames need.
+_clickhouse:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    folder="{{ target }}/clickhouse"
+    command -v python3 >/dev/null || {
+        echo "SKIPPED: ClickHouse runs here within Python: https://www.python.org/downloads"
+        exit 0
+    }
+    wanted=$(echo "{{ chdb }}"; cat tests/queries/packages.txt)
+    [ "$wanted" = "$(cat "$folder/packages.txt" 2>/dev/null)" ] && exit
+    echo "Installing ClickHouse into target/clickhouse (once): 100 MB, 350 MB on disk."
+    python3 -m venv --clear "$folder"
+    if "{{ clickhouse }}" -m pip install --quiet --requirement tests/queries/packages.txt &&
+        "{{ clickhouse }}" -m pip install --quiet --no-deps "chdb-core-lite=={{ chdb }}"; then
+        echo "$wanted" > "$folder/packages.txt"
+    else
+        rm -rf "$folder"
+        echo "SKIPPED: ClickHouse for Python (chdb) cannot be installed here"
+    fi
+
 _clients_python:
     #!/usr/bin/env bash
     set -euo pipefail

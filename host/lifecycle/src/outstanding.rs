@@ -1,4 +1,4 @@
-//! What is unfinished and what is left, as gauges, as it was last seen in this process: in the journal at each resume, at
+//! What is unfinished and what is left, as gauges, as this process saw it last: in the journal at each resume, and at
 //! Scaleway at each sweep.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -219,7 +219,7 @@ impl PinnedPolicies {
             fallbacks: asked.fallbacks,
         };
         if !span.is_disabled() {
-            describe(&span, &question, &decision);
+            describe(&span, &question, &decision, &asked.removers);
         }
         // Boxed here, where the question is, so that it is not copied once more on each step to the log.
         let record = Box::new(DecisionRecord {
@@ -276,8 +276,8 @@ impl PinnedPolicies {
             }
         }
         let (answer, decided_by) = pending.close(question);
-        let PendingDecision { asked: links, fallbacks, .. } = pending;
-        Asked { answer, decided_by, links, fallbacks, shadows, duration: started.elapsed() }
+        let PendingDecision { asked: links, fallbacks, removers, .. } = pending;
+        Asked { answer, decided_by, removers, links, fallbacks, shadows, duration: started.elapsed() }
     }
 }
 
@@ -285,6 +285,8 @@ impl PinnedPolicies {
 struct Asked<S: Slot> {
     answer: S::Answer,
     decided_by: DecidedBy,
+    /// Whose answers remove machines of a batch.
+    removers: Vec<Arc<PolicyIdentity>>,
     links: Vec<LinkRecord>,
     fallbacks: Vec<Fallback>,
     /// Those that it came past, to be asked.
@@ -292,8 +294,9 @@ struct Asked<S: Slot> {
     duration: Duration,
 }
 
-/// What a trace and a log say of a decision.
-fn describe<S: Slot>(span: &Span, question: &S::Question, decision: &Decision<S>) {
+/// What a trace and a log say of a decision. Where something of a batch is removed, it is named who decided that, and
+/// not who decided about the rest.
+fn describe<S: Slot>(span: &Span, question: &S::Question, decision: &Decision<S>, removers: &[Arc<PolicyIdentity>]) {
     let topic = S::topic(question);
     span.record("decision", display(&decision.id));
     span.record("subject", topic.words);
@@ -312,11 +315,17 @@ fn describe<S: Slot>(span: &Span, question: &S::Question, decision: &Decision<S>
     if let Some(trigger) = &topic.trigger {
         span.record("trigger", kind_word(trigger));
     }
-    span.record("policy", display(&decision.decided_by));
+    match removers {
+        [] => span.record("policy", display(&decision.decided_by)),
+        removers => {
+            let names: Vec<String> = removers.iter().map(ToString::to_string).collect();
+            span.record("policy", names.join(", "))
+        }
+    };
     span.record("verdict", verdict(&decision.answer));
-    let removed = S::removed(question, &decision.answer);
-    if removed > 0 {
-        span.record("removes", removed);
+    let lost = S::lost(question, &decision.answer);
+    if lost > 0 {
+        span.record("removes", lost);
     }
     if !decision.fallbacks.is_empty() {
         let words: Vec<String> = decision.fallbacks.iter().map(ToString::to_string).collect();
@@ -377,6 +386,8 @@ pub(crate) struct PendingDecision<S: Slot> {
     brake: Brake,
     /// How many running machines what is decided so far removes.
     removed: usize,
+    /// Whose answers so far remove machines of a batch.
+    removers: Vec<Arc<PolicyIdentity>>,
 }
 
 impl<S: Slot> PendingDecision<S> {
@@ -385,6 +396,7 @@ impl<S: Slot> PendingDecision<S> {
         PendingDecision {
             brake,
             removed: 0,
+            removers: Vec::new(),
             answer: None,
             undecided: Undecided::Whole,
             asked: Vec::with_capacity(links),
@@ -435,6 +447,9 @@ impl<S: Slot> PendingDecision<S> {
         let outcome = match result {
             Ok(answer) => {
                 self.removed += S::removed(question, &answer);
+                if S::lost(question, &answer) > 0 {
+                    self.removers.push(Arc::clone(link.identity()));
+                }
                 self.take(answer, link.identity())
             }
             Err(mut failure) => {

@@ -56,7 +56,13 @@ async fn each_operation_of_a_group_is_one_trace_with_its_calls_and_decisions_and
         assert!(!decision["windlass.decision.verdict"].is_empty(), "{decision:?}");
     }
     eventually("the metrics come, too", async || {
-        collector.metrics().iter().any(|metric| metric.name == "windlass_scaleway_calls_total").then_some(())
+        let metrics = collector.metrics();
+        let names = ["windlass_scaleway_calls_total", "windlass_policy_info", "windlass_unverified_operations"];
+        names.iter().all(|name| metrics.iter().any(|metric| metric.name == *name)).then_some(())
+    })
+    .await;
+    eventually("so does which policies are in force", async || {
+        collector.logs().iter().any(|record| record.event_name == "windlass.policy").then_some(())
     })
     .await;
     assert_eq!(collector.resource()["service.name"], "fleeting-plugin-scaleway");

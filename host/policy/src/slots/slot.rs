@@ -146,6 +146,11 @@ pub trait Slot: sealed::Sealed + Copy + Send + Sync + 'static {
         0
     }
 
+    /// How many machines the answer removes, also of those that do not run: what a trace and a log say.
+    fn lost(question: &Self::Question, answer: &Self::Answer) -> usize {
+        Self::removed(question, answer)
+    }
+
     /// Whether the answer fits the question in itself: lengths, positions, order. An error counts as a failure of the
     /// policy and says what is wrong. Deferred items are never an error.
     fn check(question: &Self::Question, answer: &Self::Answer) -> Result<(), String>;

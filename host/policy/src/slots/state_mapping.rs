@@ -22,8 +22,12 @@ impl Answer {
     /// Whether the server is removed, or vanishes from its owner's eyes while it runs: an autoscaler forgets what is
     /// reported as gone, and after a few reports what is left out.
     fn loses_its_server(&self) -> bool {
-        let Verdict::Mapped(Mapping { action, report, .. }) = &self.verdict else { return false };
-        *action == Action::Reap || matches!(report, Report::None | Report::Deleting | Report::Deleted | Report::Timeout)
+        let Verdict::Mapped(Mapping { report, .. }) = &self.verdict else { return false };
+        self.reaps() || matches!(report, Report::None | Report::Deleting | Report::Deleted | Report::Timeout)
+    }
+
+    fn reaps(&self) -> bool {
+        matches!(&self.verdict, Verdict::Mapped(Mapping { action: Action::Reap, .. }))
     }
 }
 
@@ -114,6 +118,15 @@ impl Slot for StateMapping {
         servers.filter(|(server, answer)| server.runs() && answer.loses_its_server()).count()
     }
 
+    fn lost(question: &Question, answers: &Vec<Answer>) -> usize {
+        let is_lost = |(server, answer): &(&Server, &Answer)| {
+            // To a cleanup that is under way, a reap adds nothing.
+            let is_reaped = server.in_flight != Operation::Cleanup && answer.reaps();
+            is_reaped || (server.runs() && answer.loses_its_server())
+        };
+        question.servers.iter().zip(answers).filter(is_lost).count()
+    }
+
     /// One answer for each server.
     fn check(question: &Question, answers: &Vec<Answer>) -> Result<(), String> {
         if answers.len() == question.servers.len() {
@@ -193,6 +206,23 @@ mod tests {
         assert_eq!(watched(&watch, &watch), u64::MAX);
         assert_eq!(watched(&names(&["debug"]), &names(&["debug=1", "windlass-group=ci"])), 0);
         assert_eq!(watched(&[], &watch), 0);
+    }
+
+    #[test]
+    fn a_server_is_lost_when_it_is_reaped_or_reported_as_gone_while_it_runs() {
+        let question = StateMapping::example();
+        let answers = |report, action| -> Vec<Answer> {
+            let answer = Answer { verdict: Verdict::Mapped(Mapping { report, action }), reason: None };
+            vec![answer; question.servers.len()]
+        };
+        let lost = |report, action| {
+            let answers = answers(report, action);
+            (StateMapping::removed(&question, &answers), StateMapping::lost(&question, &answers))
+        };
+        // One of six runs, and a cleanup of one is under way.
+        assert_eq!(lost(Report::Deleting, Action::Reap), (1, 5), "the brake protects what runs");
+        assert_eq!(lost(Report::Deleted, Action::None), (1, 1));
+        assert_eq!(lost(Report::Running, Action::None), (0, 0));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use metrics::{Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Reco
 use parking_lot::Mutex;
 use serde_json::json;
 use tracing::Level;
+use tracing_subscriber::fmt::format::FmtSpan;
 use windlass_policy::slots::{Retry, Slot, SlotName, StateMapping, retry};
 use windlass_policy::{Brake, Host, Link, LinkStatus, Policies, RunningHost, running_hosts};
 use windlass_test_guests as guests;
@@ -16,6 +17,11 @@ use crate::support::{State, eventually, run};
 
 /// Runs this and returns what the host's log has heard meanwhile, in this thread.
 fn heard(most_verbose: Level, act: impl FnOnce()) -> String {
+    heard_with(FmtSpan::NONE, most_verbose, act)
+}
+
+/// The same, with these lines about spans.
+fn heard_with(spans: FmtSpan, most_verbose: Level, act: impl FnOnce()) -> String {
     #[derive(Clone, Default)]
     struct Heard(Arc<Mutex<Vec<u8>>>);
     impl std::io::Write for Heard {
@@ -31,6 +37,7 @@ fn heard(most_verbose: Level, act: impl FnOnce()) -> String {
     let writer = heard.clone();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(most_verbose)
+        .with_span_events(spans)
         .with_ansi(false)
         .with_writer(move || writer.clone())
         .finish();
@@ -168,6 +175,20 @@ fn a_braked_answer_is_counted_as_such_and_as_a_failure() {
     metrics::with_local_recorder(&counters, || run(host.pin().decide::<StateMapping>(question)));
     let counted = ["windlass_policy_brakes_total", "windlass_policy_failures_total"];
     assert_eq!(*counters.0.lock(), counted.map(|name| format!("{name} slot=state-mapping policy=test-guest")));
+}
+
+#[test]
+fn a_batch_is_traced_with_the_policy_that_removes_something_of_it() {
+    let state = State::new();
+    let host = state.host();
+    let rules = "slot = 'state-mapping'\n[[rules]]\nname = 'stopped'\nwhen = \"server.state == 'stopped'\"\n\
+        answer = { mapped = { report = 'deleting', action = 'reap' } }\n";
+    let link = Link::contents("the.rules.toml".as_ref(), rules.as_bytes());
+    host.configure(&Policies::built_in().with(SlotName::StateMapping, link)).unwrap();
+    let decide = || drop(run(host.pin().decide::<StateMapping>(StateMapping::example())));
+    let log = heard_with(FmtSpan::CLOSE, Level::TRACE, decide);
+    // The default decides about all servers that are not stopped, and removes none.
+    assert!(log.contains("removes=2") && log.contains("policy=\"the.rules.toml ("), "{log}");
 }
 
 /// A host whose retry policy traps in decisions whose random word is odd.

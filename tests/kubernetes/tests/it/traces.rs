@@ -72,7 +72,11 @@ async fn each_operation_of_a_controller_is_one_trace_with_its_calls_and_decision
     }
     eventually("the metrics come, too", || async {
         let metrics = collector.metrics();
-        ensure!(metrics.iter().any(|metric| metric.name == "windlass_reconciles_total"), "{} metrics", metrics.len());
+        for name in ["windlass_reconciles_total", "windlass_policy_info", "windlass_unverified_operations"] {
+            ensure!(metrics.iter().any(|metric| metric.name == name), "no {name} among {} metrics", metrics.len());
+        }
+        let logs = collector.logs();
+        ensure!(logs.iter().any(|record| record.event_name == "windlass.policy"), "{} log records", logs.len());
         Ok(())
     })
     .await?;
