@@ -253,7 +253,8 @@ mod tests {
         let mut first = Sweep { unexplained: vec![unexplained("a"), unexplained("b")], ..Sweep::default() };
         first.kept.push(resource(ResourceKind::BlockVolume, "k"));
         let second = Sweep { unexplained: vec![unexplained("a")], ..Sweep::default() };
-        let there = Sweep { abandoned: vec![ip("c")], ..Sweep::default() };
+        let elsewhere = ResourceName { zone: "nl-ams-1".to_owned(), ..ip("c") };
+        let there = Sweep { abandoned: vec![elsewhere], ..Sweep::default() };
         let share = Outstanding::default();
         let text = served(|| {
             share.unfinished(&[operation(OperationState::Left, &[ip("l")])]);
@@ -263,7 +264,7 @@ mod tests {
         });
         has(&text, "windlass_unexplained_resources 1");
         has(&text, &left("ip", "unexplained", 1));
-        has(&text, &left("ip", "abandoned", 1));
+        has(&text, &left("ip", "abandoned", 1).replace("fr-par-1", "nl-ams-1"));
         has(&text, &left("block-volume", "kept", 0));
         has(&text, &left("ip", "not-removed", 1));
     }
