@@ -245,7 +245,7 @@ impl Command {
                 matches!(command, ClusterCommand::List | ClusterCommand::Status(_) | ClusterCommand::History(_))
             }
             Command::Operation(command) => matches!(command, OperationCommand::List(_)),
-            Command::Policy(command) => matches!(command, PolicyCommand::List | PolicyCommand::Status),
+            Command::Policy(command) => matches!(command, PolicyCommand::List | PolicyCommand::Status(_)),
             Command::Decision(command) => matches!(command, DecisionCommand::List(_)),
             Command::Conformance(conformance) => conformance.list,
             Command::Example(example) => example.name.is_none(),
@@ -613,7 +613,7 @@ pub(crate) enum PolicyCommand {
     #[command(visible_alias = "ls")]
     List,
     /// Show the state of policies in running hosts: failing, suspended, replaced, refused
-    Status,
+    Status(PolicyStatus),
     /// Compare recorded decisions with what shadow policies would have decided
     Shadow(ShadowPolicy),
     /// Serve decisions to other programs over a Unix socket
@@ -628,6 +628,14 @@ pub(crate) enum PolicyCommand {
     Pull(PullPolicy),
     /// Pin the digest of each configured tag in a lock file next to the configuration
     Lock(LockPolicies),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyStatus {
+    /// The hosts of all machines that share the state in a database, as each said last; without such a state, the same
+    /// hosts as without this option
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]

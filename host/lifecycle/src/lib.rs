@@ -70,6 +70,7 @@ mod name;
 mod other_owners;
 mod ownership;
 mod placement;
+mod policy_hosts;
 mod poller;
 mod quotas;
 mod release;
@@ -125,6 +126,7 @@ pub use machines::{
 pub use migrate::Migrated;
 pub use other_owners::OtherOwners;
 pub use placement::{Placement, euros};
+pub use policy_hosts::{PolicyHost, StatusPublisher};
 pub use quotas::{QuotaDemand, QuotaRefusal, check_quotas};
 pub use release::{Asking, Decided, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub use remembered::RememberedServer;

@@ -19,6 +19,7 @@ use crate::identifier::{GroupName, OperationId, OwnerName};
 use crate::images::Images;
 use crate::journal::{Journal, Operation, OperationKind, OperationState, Runner};
 use crate::machines::Machines;
+use crate::policy_hosts::StatusPublisher;
 use crate::poller::Poller;
 use crate::run::milliseconds;
 use crate::state_directory::StateDirectory;
@@ -80,6 +81,8 @@ impl Limits {
 
 /// What all operations of a process share.
 pub(crate) struct Shared {
+    /// Ends first: it writes under the name of the runner.
+    pub(crate) _publisher: Option<StatusPublisher>,
     pub(crate) client: Client,
     pub(crate) policies: Arc<Host>,
     pub(crate) state_directory: StateDirectory,

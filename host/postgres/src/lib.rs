@@ -111,6 +111,10 @@ impl SharedLog for PostgresState {
         &self.settings.place
     }
 
+    fn host(&self) -> &str {
+        &self.host
+    }
+
     fn open(&self) -> Result<Arc<dyn Log>, Error> {
         outside_of_tasks(|| Ok(Arc::new(PostgresLog::open(&self.settings, &self.host)?) as Arc<dyn Log>))
     }

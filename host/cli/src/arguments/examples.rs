@@ -112,7 +112,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("policy bench", &["windlass policy bench gentle-retry.wasm"]),
     ("policy list", &["windlass policy list"]),
-    ("policy status", &["windlass policy status"]),
+    ("policy status", &["windlass policy status", "windlass policy status --all"]),
     ("policy shadow", &["windlass policy shadow --slot rollback"]),
     (
         "policy serve",

@@ -62,6 +62,8 @@ const PRUNE_PAUSE: Duration = Duration::from_millis(150);
 #[derive(Clone, Debug)]
 pub struct Journal {
     log: Arc<dyn Log>,
+    /// The name of this machine, in a log that hosts share.
+    host: Option<Arc<str>>,
     /// The operations that this process has opened or taken over, and not closed.
     held: Arc<Mutex<HashMap<OperationId, Fence>>>,
     remembered: Arc<Mutex<Remembered>>,
@@ -210,10 +212,11 @@ impl Journal {
     /// [`Error::JournalNewer`] when a newer version wrote it (it is left untouched), [`Error::JournalOpen`] when it is
     /// no journal or cannot be opened.
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, Error> {
-        Ok(Self::of(match state.shared_log() {
-            Some(shared) => shared.open()?,
-            None => Arc::new(SqliteLog::open(state, durability)?),
-        }))
+        let (log, host) = match state.shared_log() {
+            Some(shared) => (shared.open()?, Some(Arc::<str>::from(shared.host()))),
+            None => (Arc::new(SqliteLog::open(state, durability)?) as Arc<dyn Log>, None),
+        };
+        Ok(Self { host, ..Self::of(log) })
     }
 
     /// Opens the journal for reading only: for `operation list`, while others write. Also on a disk that is full or
@@ -229,7 +232,12 @@ impl Journal {
     }
 
     pub(crate) fn of(log: Arc<dyn Log>) -> Self {
-        Self { log, held: Arc::default(), remembered: Arc::default(), remembered_removals: Arc::default() }
+        Self { log, host: None, held: Arc::default(), remembered: Arc::default(), remembered_removals: Arc::default() }
+    }
+
+    /// The name of this machine, where hosts share the log and it is open for writing.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.host.as_deref()
     }
 
     /// Its log, for who keeps streams of their own in it: what belongs together is backed up and restored together.

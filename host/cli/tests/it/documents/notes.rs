@@ -422,6 +422,8 @@ pub const NOTES: Notes = &[
     ("policy status", "hosts[].policies[]", "policy in use", ""),
     ("policy status", "hosts[].program", "text", ""),
     ("policy status", "hosts[].started_at", "time", ""),
+    ("policy status", "hosts[].host", "text", "with `--all`: name of the machine, if it shares the state"),
+    ("policy status", "hosts[].said_at", "time", "with `--all`: when it said so, by its clock"),
     ("policy push, policy pull", "bytes", "integer", ""),
     ("policy push, policy pull", "file, media_type, reference", "text", ""),
     ("policy push, policy pull", "digest", "text", "of the manifest"),
