@@ -523,6 +523,14 @@ pub(crate) struct ListOperations {
     /// Only operations that are open, left or unverified
     #[arg(long, conflicts_with = "state")]
     pub(crate) open: bool,
+    /// Only operations that removed or wiped machines, on any host that shares the state: for each machine when, where,
+    /// who asked, which policy decided it, and why
+    #[arg(long)]
+    pub(crate) removals: bool,
+    /// Only operations that changed in this last period, for example 7d, or are open; with --removals, only what was
+    /// removed in it
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) since: Option<Duration>,
     /// Only operations in these states (repeatable)
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = operation_states())]
     pub(crate) state: Vec<OperationState>,

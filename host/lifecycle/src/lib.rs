@@ -114,7 +114,7 @@ pub use host_state::host_state;
 pub use identifier::{GroupName, OperationId, OwnerName};
 pub use journal::{
     Course, Entry, Journal, Operation, OperationCount, OperationFilter, OperationKind, OperationState, Phase,
-    ResourceKind, ResourceName,
+    RemovedMachine, ResourceKind, ResourceName,
 };
 pub use known::KnownServer;
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};

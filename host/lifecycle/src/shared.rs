@@ -190,6 +190,8 @@ impl Shared {
                 specification,
                 policies: serde_json::to_value(policies.identities()).unwrap_or(Value::Null),
                 runner: self.runner.name().to_owned(),
+                // The journal knows.
+                host: None,
                 state: OperationState::Open,
                 cause: None,
                 reasons: Vec::new(),

@@ -9,6 +9,7 @@ pub(crate) mod note;
 pub(crate) mod progress;
 mod record;
 mod removals;
+mod removed;
 pub(crate) mod step;
 
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub(crate) use record::Closing;
 pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName};
 use removals::RememberedRemovals;
 pub(crate) use removals::Removals;
+pub use removed::RemovedMachine;
 
 use crate::Error;
 use crate::clock::Randomness;
@@ -94,6 +96,26 @@ fn unfinished() -> Condition {
 
 fn operations_where(all: Vec<Condition>) -> Query {
     Query { families: OPERATIONS, all, newest_first: true, ..Query::default() }
+}
+
+impl OperationFilter {
+    fn query(&self) -> Query {
+        let mut all = Vec::new();
+        if !self.states.is_empty() {
+            all.push(Condition::one_of("state", &self.states));
+        }
+        all.extend(self.kind.map(|kind| Condition::is("kind", kind.as_str())));
+        all.extend(self.group.as_deref().map(|group| Condition::is("group", group)));
+        all.extend(self.host.as_deref().map(|host| Condition::is("host", host)));
+        all.extend(self.tenant.as_deref().map(|tenant| {
+            let asks = Condition::is("specification.requested_by.namespace", tenant);
+            Condition::Any(vec![asks, Condition::is("specification.requested_by.object.namespace", tenant)])
+        }));
+        all.extend(self.since.map(|since| Condition::Any(vec![Condition::From("updated_at", since), unfinished()])));
+        all.extend(self.not_ended.then(|| Condition::Known("ended_by").not()));
+        let beyond = self.before.as_ref().map(ToString::to_string);
+        Query { by: Some("created_at"), beyond, limit: self.limit, ..operations_where(all) }
+    }
 }
 
 fn bounded(value: &Value, what: &'static str) -> Result<Value, Error> {
@@ -359,6 +381,7 @@ impl Journal {
     /// Opens an operation. Of cleanups of one server one is open at a time, whoever begins them: the others fail with
     /// [`Error::CleanupUnderWay`].
     pub(crate) async fn begin(&self, new: Operation) -> Result<(), Error> {
+        let new = Operation { host: self.host().map(str::to_owned), ..new };
         loop {
             if let Some(fence) = self.log.append(vec![opening(&new)?]).await? {
                 self.held.lock().insert(new.id, fence);
@@ -450,6 +473,7 @@ impl Journal {
     pub(crate) async fn claim(&self, operation: &Operation, to: &str, at: u64) -> Result<bool, Error> {
         let fields = [
             ("runner", json!(to)),
+            ("host", json!(self.host())),
             ("updated_at", json!(at)),
             ("state", json!(OperationState::Open)),
             ("ended_at", Value::Null),
@@ -497,15 +521,7 @@ impl Journal {
     /// # Errors
     /// [`Error::JournalRow`] names the row that cannot be understood.
     pub fn operations(&self, filter: &OperationFilter) -> Result<Vec<Operation>, Error> {
-        let mut all = Vec::new();
-        if !filter.states.is_empty() {
-            all.push(Condition::one_of("state", &filter.states));
-        }
-        all.extend(filter.kind.map(|kind| Condition::is("kind", kind.as_str())));
-        all.extend(filter.group.as_deref().map(|group| Condition::is("group", group)));
-        all.extend(filter.not_ended.then(|| Condition::Known("ended_by").not()));
-        let beyond = filter.before.as_ref().map(ToString::to_string);
-        self.matching(&Query { by: Some("created_at"), beyond, limit: filter.limit, ..operations_where(all) })
+        self.matching(&filter.query())
     }
 
     fn matching(&self, query: &Query) -> Result<Vec<Operation>, Error> {
