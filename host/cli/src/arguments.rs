@@ -245,7 +245,7 @@ impl Command {
                 matches!(command, ClusterCommand::List | ClusterCommand::Status(_) | ClusterCommand::History(_))
             }
             Command::Operation(command) => matches!(command, OperationCommand::List(_)),
-            Command::Policy(command) => matches!(command, PolicyCommand::List | PolicyCommand::Status),
+            Command::Policy(command) => matches!(command, PolicyCommand::List | PolicyCommand::Status(_)),
             Command::Decision(command) => matches!(command, DecisionCommand::List(_)),
             Command::Conformance(conformance) => conformance.list,
             Command::Example(example) => example.name.is_none(),
@@ -523,6 +523,14 @@ pub(crate) struct ListOperations {
     /// Only operations that are open, left or unverified
     #[arg(long, conflicts_with = "state")]
     pub(crate) open: bool,
+    /// Only operations that removed or wiped machines, on any host that shares the state: for each machine when, where,
+    /// who asked, which policy decided it, and why
+    #[arg(long)]
+    pub(crate) removals: bool,
+    /// Only operations that changed in this last period, for example 7d, or are open; with --removals, only what was
+    /// removed in it
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) since: Option<Duration>,
     /// Only operations in these states (repeatable)
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = operation_states())]
     pub(crate) state: Vec<OperationState>,
@@ -613,7 +621,7 @@ pub(crate) enum PolicyCommand {
     #[command(visible_alias = "ls")]
     List,
     /// Show the state of policies in running hosts: failing, suspended, replaced, refused
-    Status,
+    Status(PolicyStatus),
     /// Compare recorded decisions with what shadow policies would have decided
     Shadow(ShadowPolicy),
     /// Serve decisions to other programs over a Unix socket
@@ -628,6 +636,14 @@ pub(crate) enum PolicyCommand {
     Pull(PullPolicy),
     /// Pin the digest of each configured tag in a lock file next to the configuration
     Lock(LockPolicies),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyStatus {
+    /// The hosts of all machines that share the state in a database, as each said last; without such a state, the same
+    /// hosts as without this option
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]

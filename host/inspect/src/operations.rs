@@ -1,11 +1,13 @@
 //! The journal.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 use windlass_lifecycle::{
-    Entry, Error, Journal, Operation, OperationFilter, OperationId, OperationState, Phase, Report,
+    Entry, Error, Journal, Operation, OperationFilter, OperationId, OperationKind, OperationState, Phase,
+    RemovedMachine, Report,
 };
 
 use crate::Inspector;
@@ -47,6 +49,9 @@ struct WithWorker {
     /// The process that works on an open operation.
     #[serde(skip_serializing_if = "Option::is_none")]
     worker: Option<Worker>,
+    /// The machines that it removed, where these are listed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    removed: Vec<RemovedMachine>,
 }
 
 /// Whether the process lives that works on an open operation.
@@ -157,10 +162,59 @@ impl Inspector<'_> {
         self.output.listing(&listing, &operations);
     }
 
+    /// Operations that removed machines, the newest first, each with these machines.
+    ///
+    /// # Errors
+    /// A journal that cannot be read.
+    pub fn find_removals(&self, filter: &OperationFilter) -> Result<Vec<(Operation, Vec<RemovedMachine>)>, Failure> {
+        match self.journal()? {
+            Some(journal) => journal.removing(filter).map_err(|error| unreadable(&error)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Lists the machines that operations removed, the last first: where, who asked, who decided it, and why. `notes`
+    /// are said where there are none.
+    pub fn removals(&self, found: Vec<(Operation, Vec<RemovedMachine>)>, notes: &[String]) {
+        let with_removed = |(operation, removed)| WithWorker { removed, ..self.with_worker(operation) };
+        let listing = Listed { operations: found.into_iter().map(with_removed).collect(), notes };
+        let rows = listing.operations.iter();
+        let rows = rows.flat_map(|it| it.removed.iter().map(move |removed| (&it.operation, removed)));
+        let mut rows: Vec<Removal<'_>> = rows.collect();
+        rows.sort_by_key(|(_, removed)| Reverse(removed.at));
+        let removals =
+            Listing::new(&rows, "no machine was removed", |(operation, _): &Removal<'_>| operation.id.to_string())
+                .column("at", |(_, removed)| instant(removed.at))
+                .wide("operation", |(operation, _)| operation.id.to_string())
+                .column("host", |(operation, _)| operation.host.clone().unwrap_or_default())
+                .spare(2)
+                .column("group", |(operation, _)| operation.subject_group().unwrap_or_else(|| operation.owner.clone()))
+                .spare(3)
+                .wide("owner", |(operation, _)| operation.owner.clone())
+                .shortened(
+                    "machine",
+                    |(_, removed)| machine_words(removed, false),
+                    |(_, removed)| machine_words(removed, true),
+                )
+                .column("zone", |(_, removed)| removed.machine.zone.clone())
+                .spare(4)
+                .column("step", |(_, removed)| removed.step.clone())
+                .spare(5)
+                .column("requested by", |(operation, _)| requested_words(operation))
+                .column("decided by", |(_, removed)| {
+                    removed.decided_by.clone().unwrap_or_else(|| "no policy".to_owned())
+                })
+                .column("reason", |(_, removed)| removed.reason.clone().unwrap_or_default())
+                .spare(1)
+                .wide("decision", |(_, removed)| removed.decision.clone().unwrap_or_default())
+                .notes(notes);
+        self.output.listing(&listing, &removals);
+    }
+
     fn with_worker(&self, operation: Operation) -> WithWorker {
         let worker = (operation.state == OperationState::Open)
             .then(|| if self.state.runner_lives(&operation.runner) { Worker::Alive } else { Worker::Dead });
-        WithWorker { operation, worker }
+        WithWorker { operation, worker, removed: Vec::new() }
     }
 
     /// Shows one operation: its steps, what failed, what was undone, and why. `text` is its id; or the id, the name or
@@ -199,9 +253,30 @@ impl Inspector<'_> {
     }
 }
 
+/// A machine that an operation removed.
+type Removal<'o> = (&'o Operation, &'o RemovedMachine);
+
+fn machine_words(removed: &RemovedMachine, with_id: bool) -> String {
+    let RemovedMachine { name, machine, .. } = removed;
+    match name {
+        Some(name) if with_id => format!("{name} ({})", machine.id),
+        Some(name) => name.clone(),
+        None => machine.id.clone(),
+    }
+}
+
+/// Who asked for a removal, and why. Nobody asked for the undo of a creation: that has failed or was cancelled.
+fn requested_words(operation: &Operation) -> String {
+    match (operation.kind, operation.requested_by()) {
+        (OperationKind::CreateServer, _) => format!("its creation failed: {}", why_words(operation)),
+        (_, Some(requested)) => requested.to_string(),
+        (_, None) => "unknown".to_owned(),
+    }
+}
+
 /// `wide`: each entry of the journal, with its data.
 fn rendered(shown: &Shown, wide: bool) -> String {
-    let WithWorker { operation, worker } = &shown.operation;
+    let WithWorker { operation, worker, .. } = &shown.operation;
     let mut lines = vec![
         ("operation", operation.id.to_string()),
         ("kind", operation.kind.to_string()),
@@ -210,6 +285,7 @@ fn rendered(shown: &Shown, wide: bool) -> String {
         ("zone", operation.zone.clone()),
         ("owner", operation.owner.clone()),
     ];
+    lines.extend(operation.host.clone().map(|host| ("on host", host)));
     for key in ["claim", "host"] {
         lines.extend(operation.specification[key].as_str().map(|value| (key, value.to_owned())));
     }

@@ -106,7 +106,7 @@ fn lines(server: &KnownServer, removal: &Operation) -> Vec<(&'static str, String
 pub(crate) fn requested_lines(operation: &Operation) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     if let Some(requested) = operation.requested_by() {
-        lines.push(("requested by", requested.requester.to_string()));
+        lines.push(("requested by", requested.who()));
         if !requested.why.is_empty() {
             lines.push(("why", requested.why));
         }

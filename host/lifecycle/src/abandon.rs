@@ -313,6 +313,7 @@ fn removal_of(shared: &Shared, target: &AbandonTarget) -> Result<Option<Operatio
         specification,
         policies: json!([]),
         runner: shared.runner.name().to_owned(),
+        host: None,
         state: OperationState::Open,
         cause: None,
         reasons: Vec::new(),

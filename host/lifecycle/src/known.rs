@@ -31,8 +31,7 @@ impl KnownServer {
     /// The name it was created with.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        let creation = self.created_by.as_ref()?;
-        Some(creation.specification.get("name").and_then(|name| name.as_str()).unwrap_or(creation.id.as_str()))
+        self.created_by.as_ref().map(Operation::server_name)
     }
 }
 

@@ -72,6 +72,7 @@ mod other_owners;
 mod outstanding;
 mod ownership;
 mod placement;
+mod policy_hosts;
 mod poller;
 mod quotas;
 mod release;
@@ -115,7 +116,7 @@ pub use host_state::host_state;
 pub use identifier::{GroupName, OperationId, OwnerName};
 pub use journal::{
     Course, Entry, Journal, Operation, OperationCount, OperationFilter, OperationKind, OperationState, Phase,
-    ResourceKind, ResourceName,
+    RemovedMachine, ResourceKind, ResourceName,
 };
 pub use known::KnownServer;
 pub use lifecycle::{CreatedServer, Lifecycle, Options, PendingCreate};
@@ -127,6 +128,7 @@ pub use machines::{
 pub use migrate::Migrated;
 pub use other_owners::OtherOwners;
 pub use placement::{Placement, euros};
+pub use policy_hosts::{PolicyHost, StatusPublisher};
 pub use quotas::{QuotaDemand, QuotaRefusal, check_quotas};
 pub use release::{Asking, Decided, Release, ReleaseOutcome, ReleaseRequest, Released, Removal};
 pub use remembered::RememberedServer;

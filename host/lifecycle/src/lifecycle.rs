@@ -30,6 +30,7 @@ use crate::log::Durability;
 use crate::machines::Machines;
 use crate::outstanding::Outstanding;
 use crate::ownership::Claims;
+use crate::policy_hosts::StatusPublisher;
 use crate::poller::Poller;
 use crate::report::Report;
 use crate::run::{Run, cancelled};
@@ -113,7 +114,8 @@ pub struct PendingCreate {
 }
 
 impl Lifecycle {
-    /// Opens the journal and registers this process.
+    /// Opens the journal and registers this process. Where hosts share the journal, the others see from now on how the
+    /// policies of this one are doing ([`StateDirectory::policy_hosts`]).
     ///
     /// What an earlier process left open is not touched yet: see [`Lifecycle::resume`]. Where the state directory is a
     /// copy, it can be read, and refuses all else: see [`Lifecycle::check_history`].
@@ -126,8 +128,14 @@ impl Lifecycle {
         let (history, moved) = options.state_directory.begin_history(&journal)?;
         let randomness = Randomness::new(options.seed);
         let runner = journal.register(&randomness)?;
+        let publisher = match moved {
+            None => StatusPublisher::of(&options.state_directory, &options.policies, &journal, runner.name()),
+            // Nothing is written where the history does not take place.
+            Some(_) => None,
+        };
         Ok(Self {
             shared: Arc::new(Shared {
+                _publisher: publisher,
                 poller: Poller::new(options.client.clone(), options.limits.poll_interval),
                 client: options.client,
                 policies: options.policies,

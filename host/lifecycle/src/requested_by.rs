@@ -8,6 +8,7 @@ use windlass_policy::{DecisionId, cut};
 
 use crate::identifier::GroupName;
 use crate::journal::Operation;
+use crate::run::is_group_of_servers;
 
 /// The longest reason that the journal keeps, in bytes: a policy's reason may be longer.
 const MAX_WHY_LEN: usize = 1_024;
@@ -22,6 +23,9 @@ pub struct RequestedBy {
     /// Why, for people. Empty: no reason was given.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
+    /// The policy that asks, where one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<String>,
     /// The decisions of policies that led to it, as the decision log names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<DecisionId>,
@@ -105,11 +109,20 @@ impl RequestedBy {
         self
     }
 
+    /// Who asks: with the policy, where one does.
+    #[must_use]
+    pub fn who(&self) -> String {
+        match &self.decided_by {
+            Some(policy) => format!("{}, {policy}", self.requester),
+            None => self.requester.to_string(),
+        }
+    }
+
     /// Who cancels an operation, and why, as [`Lifecycle::cancel`](crate::Lifecycle::cancel) journals it.
     #[must_use]
     pub fn canceller(&self) -> String {
         let decisions: String = self.decisions.iter().map(|id| format!(" (decision {id})")).collect();
-        format!("{}{decisions}: {}", self.requester, self.why)
+        format!("{}{decisions}: {}", self.who(), self.why)
     }
 
     pub(crate) fn is_unknown(&self) -> bool {
@@ -138,7 +151,7 @@ impl fmt::Display for Requester {
 
 impl fmt::Display for RequestedBy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}", self.requester)?;
+        formatter.write_str(&self.who())?;
         if !self.why.is_empty() {
             write!(formatter, ": {}", self.why)?;
         }
@@ -147,6 +160,14 @@ impl fmt::Display for RequestedBy {
 }
 
 impl Operation {
+    /// The group that it is about: of its servers, or the runner's whose Mac it is. `None`: it is of no group, or nobody
+    /// knows the group.
+    #[must_use]
+    pub fn subject_group(&self) -> Option<String> {
+        let of_requester = self.requested_by().and_then(|requested| requested.group).map(String::from);
+        of_requester.or_else(|| is_group_of_servers(self.kind, &self.group).then(|| self.group.clone()))
+    }
+
     /// Who asked for this operation and why. `None` where the journal does not say.
     #[must_use]
     pub fn requested_by(&self) -> Option<RequestedBy> {
@@ -186,6 +207,7 @@ mod tests {
             let decision = "019b2f3c4d5e-9f8a7b6c-0000002a".parse().unwrap();
             let written =
                 RequestedBy::new(requester, "why").decided(decision).labelled(vec![Label::new("team", "build")]);
+            let written = RequestedBy { decided_by: Some(text()), ..written };
             assert_eq!(serde_json::from_value::<RequestedBy>(json!(written)).unwrap(), written);
         }
     }

@@ -263,11 +263,9 @@ impl Run {
         self.deadline.filter(|_| !is_undo)
     }
 
-    /// Whether its group is one of servers. What is done to hosts, and what a sweep does, is of no group, and of some
-    /// servers nobody knows the group.
+    /// Whether its group is one of servers.
     pub(crate) fn is_of_group(&self) -> bool {
-        let of_server = matches!(self.kind, OperationKind::CreateServer | OperationKind::CleanupServer);
-        of_server && self.group.as_str() != UNKNOWN_GROUP
+        is_group_of_servers(self.kind, self.group.as_str())
     }
 
     /// Waits for something, as long as the operation is neither left nor called off.
@@ -684,6 +682,12 @@ pub(crate) fn reasons_of(
     let of_step = step.map(|step| format!(" of {step}")).unwrap_or_default();
     let failures = failures.iter().map(|failure| format!("{slot}: {failure}"));
     failures.chain(reason.map(|reason| format!("{slot}{of_step}: {reason}"))).collect()
+}
+
+/// Whether the group of an operation is one of servers. What is done to hosts, and what a sweep does, is of no group, and
+/// of some servers nobody knows the group.
+pub(crate) fn is_group_of_servers(kind: OperationKind, group: &str) -> bool {
+    matches!(kind, OperationKind::CreateServer | OperationKind::CleanupServer) && group != UNKNOWN_GROUP
 }
 
 /// The attempts at a step that begins now.

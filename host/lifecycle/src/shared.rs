@@ -20,6 +20,7 @@ use crate::images::Images;
 use crate::journal::{Journal, Operation, OperationKind, OperationState, Runner};
 use crate::machines::Machines;
 use crate::outstanding::Outstanding;
+use crate::policy_hosts::StatusPublisher;
 use crate::poller::Poller;
 use crate::run::milliseconds;
 use crate::state_directory::StateDirectory;
@@ -81,6 +82,8 @@ impl Limits {
 
 /// What all operations of a process share.
 pub(crate) struct Shared {
+    /// Ends first: it writes under the name of the runner.
+    pub(crate) _publisher: Option<StatusPublisher>,
     pub(crate) client: Client,
     pub(crate) policies: Arc<Host>,
     pub(crate) state_directory: StateDirectory,
@@ -190,6 +193,8 @@ impl Shared {
                 specification,
                 policies: serde_json::to_value(policies.identities()).unwrap_or(Value::Null),
                 runner: self.runner.name().to_owned(),
+                // The journal knows.
+                host: None,
                 state: OperationState::Open,
                 cause: None,
                 reasons: Vec::new(),

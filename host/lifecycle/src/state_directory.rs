@@ -232,9 +232,13 @@ impl StateDirectory {
 
     /// Whether the process behind a runner's name still lives.
     ///
-    /// A missing file means that it does not: the file is made before the name is used and removed after.
+    /// A missing file means that it does not: the file is made before the name is used and removed after. In a shared log
+    /// that cannot be read, it may live.
     #[must_use]
     pub fn runner_lives(&self, name: &str) -> bool {
+        if let Some(shared) = &self.shared {
+            return shared.read_only().map_or(true, |log| log.lives(name));
+        }
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
             return false;
         }

@@ -217,6 +217,7 @@ impl PinnedPolicies {
             answer: asked.answer,
             decided_by: asked.decided_by,
             fallbacks: asked.fallbacks,
+            earlier: asked.earlier,
         };
         if !span.is_disabled() {
             describe(&span, &question, &decision, &asked.removers);
@@ -242,9 +243,10 @@ impl PinnedPolicies {
     /// Puts a question to a slot as [`PinnedPolicies::decide`] does, to see what would be decided: nothing is recorded,
     /// no shadow is asked, and no failure counts towards a suspension. Capabilities are called.
     pub async fn try_decide<S: Slot>(&self, question: S::Question) -> Decision<S> {
-        let Asked { answer, decided_by, fallbacks, .. } = self.ask::<S>(&question, &Circumstances::Trial(self)).await;
+        let asked = self.ask::<S>(&question, &Circumstances::Trial(self)).await;
+        let Asked { answer, decided_by, fallbacks, earlier, .. } = asked;
         let reason = answer.reason().map(str::to_owned);
-        Decision { id: self.deciding.ids.next(), answer, reason, decided_by, fallbacks }
+        Decision { id: self.deciding.ids.next(), answer, reason, decided_by, fallbacks, earlier }
     }
 
     /// The shadows of a slot.
@@ -276,8 +278,8 @@ impl PinnedPolicies {
             }
         }
         let (answer, decided_by) = pending.close(question);
-        let PendingDecision { asked: links, fallbacks, removers, .. } = pending;
-        Asked { answer, decided_by, removers, links, fallbacks, shadows, duration: started.elapsed() }
+        let PendingDecision { asked: links, fallbacks, removers, earlier, .. } = pending;
+        Asked { answer, decided_by, removers, links, fallbacks, earlier, shadows, duration: started.elapsed() }
     }
 }
 
@@ -289,6 +291,8 @@ struct Asked<S: Slot> {
     removers: Vec<Arc<PolicyIdentity>>,
     links: Vec<LinkRecord>,
     fallbacks: Vec<Fallback>,
+    /// See [`Decision::decider`].
+    earlier: Vec<(Arc<PolicyIdentity>, Vec<usize>)>,
     /// Those that it came past, to be asked.
     shadows: Vec<ShadowPlace>,
     duration: Duration,
@@ -383,6 +387,8 @@ pub(crate) struct PendingDecision<S: Slot> {
     fallbacks: Vec<Fallback>,
     /// The last policy that decided something.
     last: Option<Arc<PolicyIdentity>>,
+    /// Those that decided a part, each with the items that it deferred.
+    earlier: Vec<(Arc<PolicyIdentity>, Vec<usize>)>,
     brake: Brake,
     /// How many running machines what is decided so far removes.
     removed: usize,
@@ -402,6 +408,7 @@ impl<S: Slot> PendingDecision<S> {
             asked: Vec::with_capacity(links),
             fallbacks: Vec::new(),
             last: None,
+            earlier: Vec::new(),
         }
     }
 
@@ -501,10 +508,11 @@ impl<S: Slot> PendingDecision<S> {
             Deferred::Items(items) => {
                 let left = items.len();
                 // Positions in the part become positions in the whole.
-                let items = match &self.undecided {
+                let items: Vec<usize> = match &self.undecided {
                     Undecided::Items(open) => items.into_iter().map(|item| open[item]).collect(),
                     Undecided::Whole | Undecided::Nothing => items,
                 };
+                self.earlier.push((identity.clone(), items.clone()));
                 self.undecided = Undecided::Items(items);
                 Outcome::DecidedPart { deferred: u32::try_from(left).unwrap_or(u32::MAX) }
             }

@@ -137,6 +137,19 @@ pub struct Decision<S: Slot> {
     pub decided_by: DecidedBy,
     /// Policies that failed before, in the order in which they were asked.
     pub fallbacks: Vec<Fallback>,
+    /// In a batch of which several policies decided items: those before the last one, in their order, each with the
+    /// items that it deferred.
+    pub(crate) earlier: Vec<(Arc<PolicyIdentity>, Vec<usize>)>,
+}
+
+impl<S: Slot> Decision<S> {
+    /// Who decided this item of a batch.
+    pub fn decider(&self, item: usize) -> DecidedBy {
+        match self.earlier.iter().find(|(_, deferred)| !deferred.contains(&item)) {
+            Some((policy, _)) => DecidedBy::Policy(Arc::clone(policy)),
+            None => self.decided_by.clone(),
+        }
+    }
 }
 
 /// Names a decision: unique across processes, sorted by time. Written as `019b2f3c4d5e-9f8a7b6c-0000002a`:

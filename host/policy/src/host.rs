@@ -41,7 +41,7 @@ use crate::shares::Shares;
 use crate::slots::SlotName;
 use crate::slots::types::{Label, Program, Subject};
 use crate::source::Source;
-use crate::status::{StatusSignal, StatusWriter};
+use crate::status::{RunningHost, StatusSignal, StatusWriter};
 
 /// How a host is made.
 #[non_exhaustive]
@@ -575,6 +575,12 @@ impl Host {
     /// How every link of every chain is doing. Waits for nobody who loads a policy.
     pub fn status(&self) -> HostStatus {
         status(&self.inner.generations, &self.inner.scopes, &self.inner.deciding)
+    }
+
+    /// Calls this with how the host is doing, soon and after each change, until it returns false. It is called on the
+    /// thread that writes the [status](crate::running_hosts), and must not hold that up.
+    pub fn follow_status(&self, told: impl Fn(&RunningHost) -> bool + Send + 'static) {
+        self.inner.deciding.status.follow(Box::new(told));
     }
 
     /// Waits until all decisions up to now are written to the log, with what their shadows answered. Blocks for

@@ -110,11 +110,16 @@ fn lives(folder: &Dir, lock: &str) -> io::Result<bool> {
     }
 }
 
+/// Somebody who is told how the host is doing. False: no longer.
+type Follower = Box<dyn Fn(&RunningHost) -> bool + Send>;
+
 /// Tells the writer that something has changed.
 #[derive(Default)]
 pub(crate) struct StatusSignal {
     state: Mutex<Signal>,
     wake: Condvar,
+    /// Who is told what is written.
+    followers: Mutex<Vec<Follower>>,
 }
 
 #[derive(Default)]
@@ -140,6 +145,16 @@ impl StatusSignal {
 
     fn is_configured(&self) -> bool {
         self.state.lock().configured
+    }
+
+    /// From now on this is called with what is written, until it returns false.
+    pub(crate) fn follow(&self, follower: Follower) {
+        self.followers.lock().push(follower);
+        self.changed();
+    }
+
+    fn tell(&self, host: &RunningHost) {
+        self.followers.lock().retain(|follower| follower(host));
     }
 
     /// Waits until something has changed. Returns false when it is over.
@@ -215,6 +230,7 @@ impl StatusWriter {
                 if !goes_on {
                     return;
                 }
+                signalled.tell(&host);
                 let written = noted.and(mark.write(&host));
                 if let Err(error) = &written
                     && was_written
@@ -312,6 +328,9 @@ fn shortened(mut status: HostStatus) -> HostStatus {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc;
+
     use cap_std::ambient_authority;
 
     use super::*;
@@ -380,6 +399,32 @@ mod tests {
         signal.configured();
         assert!(!signal.pause(false), "it had been written before");
         assert!(signal.pause(true));
+    }
+
+    #[test]
+    fn followers_are_told_of_each_change_until_they_want_no_more() {
+        let (_folder, state) = state();
+        let signal = Arc::<StatusSignal>::default();
+        let lost = Arc::new(AtomicU64::new(1));
+        let status = {
+            let lost = lost.clone();
+            move || HostStatus { lost_records: lost.load(Ordering::SeqCst), ..host(1).status }
+        };
+        let writer = StatusWriter::start(&state, 9, signal.clone(), status).unwrap();
+        let (told, heard) = mpsc::channel();
+        signal.follow(Box::new(move |host| told.send(host.status.lost_records).is_ok()));
+        assert_eq!(heard.recv(), Ok(1));
+        lost.store(7, Ordering::SeqCst);
+        signal.changed();
+        assert!(heard.iter().any(|lost| lost == 7));
+        // Who wants no more is dropped, and with it what it tells through.
+        let (told, heard) = mpsc::channel();
+        signal.follow(Box::new(move |host| {
+            told.send(host.process).unwrap();
+            false
+        }));
+        assert_eq!(heard.iter().collect::<Vec<_>>(), [std::process::id()]);
+        drop(writer);
     }
 
     #[test]

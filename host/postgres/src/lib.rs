@@ -149,6 +149,10 @@ impl SharedLog for PostgresState {
         &self.settings.place
     }
 
+    fn host(&self) -> &str {
+        &self.host
+    }
+
     fn open(&self) -> Result<Arc<dyn Log>, Error> {
         Ok(self.log(self.session()?))
     }

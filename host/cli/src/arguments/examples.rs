@@ -69,7 +69,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "windlass report --since 24h --format markdown",
         ],
     ),
-    ("operation list", &["windlass operation list --open"]),
+    ("operation list", &["windlass operation list --open", "windlass operation list --removals --since 7d"]),
     ("operation show", &["windlass operation show ci-0nqrsxtrgyns"]),
     (
         "operation watch",
@@ -112,7 +112,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("policy bench", &["windlass policy bench gentle-retry.wasm"]),
     ("policy list", &["windlass policy list"]),
-    ("policy status", &["windlass policy status"]),
+    ("policy status", &["windlass policy status", "windlass policy status --all"]),
     ("policy shadow", &["windlass policy shadow --slot rollback"]),
     (
         "policy serve",

@@ -8,6 +8,7 @@ use serde::Serialize;
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::with_notes;
 use windlass_inspect::output::table;
+use windlass_inspect::text::before_now;
 use windlass_inspect::words::counted;
 use windlass_lifecycle::{
     Control, GroupName, OperationFilter, OperationState, Part, Problem, Resumed, Supervisor, SupervisorOptions,
@@ -42,18 +43,29 @@ async fn list(context: &Context, arguments: &ListOperations) -> Result<(), Failu
     filter.states = if arguments.open { OperationState::UNFINISHED.to_vec() } else { arguments.state.clone() };
     filter.group = group.map(String::from);
     let of_group = filter.group.clone();
+    filter.since = arguments.since.map(before_now);
     filter.limit = Some(arguments.limit);
     let state = context.state_directory()?;
     let inspector = context.inspector(&state);
-    let operations = inspector.find_operations(&filter)?;
-    let mut notes = if operations.is_empty() { context.other_owners(&state, false).await } else { Vec::new() };
+    let removals = arguments.removals.then(|| inspector.find_removals(&filter)).transpose()?;
+    let operations = if removals.is_some() { Vec::new() } else { inspector.find_operations(&filter)? };
+    let found = removals.as_ref().map_or(operations.len(), Vec::len);
+    let mut notes = if found == 0 { context.other_owners(&state, false).await } else { Vec::new() };
     if arguments.open && arguments.group.is_none() {
         notes.extend(context.open_cluster_operations().await?.into_iter().map(|operation| operation.words));
     }
-    if let Some(group) = of_group.filter(|_| operations.is_empty()) {
+    if let Some(group) = of_group.filter(|_| found == 0) {
         notes.insert(0, format!("the journal has no such operations of the group {group}"));
     }
-    inspector.operations(operations, &notes);
+    match removals {
+        None => inspector.operations(operations, &notes),
+        Some(removals) => {
+            if found == arguments.limit as usize {
+                context.output.say(&format!("note: there may be more than these {found}; --limit lists others"));
+            }
+            inspector.removals(removals, &notes);
+        }
+    }
     Ok(())
 }
 

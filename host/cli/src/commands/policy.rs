@@ -27,7 +27,7 @@ use windlass_policy::{
 };
 use windlass_proof::fixture::whole_question;
 
-use crate::arguments::{CheckPolicy, InspectPolicy, PolicyCommand, RunPolicy};
+use crate::arguments::{CheckPolicy, InspectPolicy, PolicyCommand, PolicyStatus, RunPolicy};
 use crate::context::Context;
 use crate::policy_file::{
     granted, grants_needed, json_argument, link, link_or_default, load, only_slot, read_policy, rules, slots_of,
@@ -49,7 +49,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<(),
         PolicyCommand::Audit(arguments) => audit::run(context, &arguments).await,
         PolicyCommand::Bench(arguments) => bench::run(context, &arguments),
         PolicyCommand::List => list(context),
-        PolicyCommand::Status => status(context),
+        PolicyCommand::Status(arguments) => status(context, &arguments),
         PolicyCommand::Shadow(arguments) => shadow::run(context, &arguments),
         PolicyCommand::Serve(arguments) => serve::run(context, arguments).await,
         PolicyCommand::Sign(arguments) => distribute::sign(context, &arguments),
@@ -442,6 +442,8 @@ fn list(context: &Context) -> Result<(), Failure> {
     Ok(())
 }
 
-fn status(context: &Context) -> Result<(), Failure> {
-    context.inspector(&context.state_directory()?).policies()
+fn status(context: &Context, arguments: &PolicyStatus) -> Result<(), Failure> {
+    let state = context.state_directory()?;
+    let inspector = context.inspector(&state);
+    if arguments.all { inspector.policies_of_all() } else { inspector.policies() }
 }

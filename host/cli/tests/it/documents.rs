@@ -89,6 +89,7 @@ const ASKED: &[&str] = &[
     "server delete ID --dry-run",
     "server delete ID --yes",
     "server show ID",
+    "operation list --removals --since 7d",
     "cluster scale farm web-servers=1 --yes",
     "cluster abandon farm --dry-run",
     "cluster terminate farm --yes",

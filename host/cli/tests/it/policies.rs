@@ -350,6 +350,8 @@ fn status_shows_what_a_running_host_says_of_its_policies_and_forgets_one_that_di
     assert_eq!(statuses(), Vec::<serde_json::Value>::new());
     let text = world.run(&["policy", "status"]).expect(0).stdout;
     assert_eq!(text, "no host runs on this state directory\n");
+    let all = world.run(&["policy", "status", "--all"]).expect(0).says("the state is not shared");
+    assert_eq!(all.stdout, text);
 
     let create = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
     let running = Running::start(&mut world.command(&create));
@@ -362,6 +364,7 @@ fn status_shows_what_a_running_host_says_of_its_policies_and_forgets_one_that_di
     let hosts = statuses();
     let host = &hosts[0];
     assert_eq!((&host["program"], &host["lost_records"]), (&"windlass".into(), &0.into()));
+    assert_eq!(world.json(&["policy", "status", "--all"])["hosts"].as_array(), Some(&hosts));
 
     world.write("keep.wasm", b"no policy");
     let refused = eventually("the host says what it refused", || {

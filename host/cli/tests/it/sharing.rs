@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use serde_json::Value;
+use windlass_process::host_name;
 use windlass_test_postgres::Server;
 
 use crate::support::{Ran, Running, STATE, World, eventually};
@@ -101,6 +103,84 @@ fn what_a_dead_machine_began_is_ended_by_another_once_its_lease_is_over() {
     assert_eq!(open(), 0);
     shared.run("two", &["server", "delete", "--group", "ci", "--yes"]).expect(0);
     assert_eq!(shared.world.resources(), 0);
+}
+
+#[test]
+fn the_policies_of_all_hosts_that_share_the_state_are_seen_from_each() {
+    let Some(shared) = Shared::new() else { return };
+    let rules = b"slot = \"release\"\n[[rules]]\nwhen = \"true\"\nanswer = \"keep\"\n";
+    let file = shared.world.write("keep.rules.toml", rules);
+    shared.world.configure(&format!("[policies.release]\npath = '{}'\n", file.display()));
+    let hosts = |machine: &str, more: &[&str]| -> Vec<Value> {
+        let asked = [&["policy", "status", "--output", "json"], more].concat();
+        shared.run(machine, &asked).expect(0).json()["hosts"].as_array().expect("a list").clone()
+    };
+    let keeps = |host: &Value| {
+        let links = host["policies"].as_array().expect("a list");
+        links.iter().any(|link| link["policy"]["name"] == "keep.rules.toml")
+    };
+    // Its server never runs, so the creation waits.
+    shared.world.fault("GET", "/instance/v1/zones/*/servers/*", "internal-server-error");
+    let mut creation = shared.command("one", &CREATE).spawn().expect("spawned");
+    let all = || hosts("two", &["--all"]);
+    let seen = eventually("the other machine sees the policies", || all().into_iter().find(keeps));
+    assert_eq!(seen["process"], creation.id());
+    assert_eq!(seen["host"].as_str(), host_name().as_deref());
+    assert!(seen["said_at"].is_string(), "{seen}");
+    assert_eq!(hosts("two", &[]), Vec::<Value>::new(), "without --all it sees its own directory");
+
+    let serving = Running::start(&mut shared.command("two", &["policy", "serve", "--listen", "unix:policy.sock"]));
+    serving.first_line();
+    eventually("the policy server is seen as well", || (hosts("one", &["--all"]).len() == 2).then_some(()));
+    let text = shared.run("one", &["policy", "status", "--all"]).expect(0).stdout;
+    assert_eq!((text.matches("; said ").count(), text.matches("  keep.rules.toml").count()), (2, 2), "{text}");
+    serving.signal("TERM");
+    serving.end().expect(0);
+    assert_eq!(all().len(), 1, "it has ended");
+
+    creation.kill().expect("killed");
+    creation.wait().expect("waited");
+    assert_eq!(all().len(), 1, "its lease is not over");
+    shared.server.expire("state");
+    assert_eq!(all().len(), 0);
+    let said = || shared.server.execute("select count(*) from state.streams where family = 'host'");
+    assert_eq!(said(), "2");
+    shared.world.control("DELETE", "faults", "");
+    eventually("whoever comes next removes what they have left", || {
+        shared.run("two", &["operation", "resume"]);
+        (said() == "1").then_some(())
+    });
+}
+
+#[test]
+fn each_host_tells_which_policy_removed_which_machine_on_which_host() {
+    let Some(shared) = Shared::new() else { return };
+    let removals = |more: &[&str]| -> Vec<Value> {
+        let asked = [&["operation", "list", "--removals", "--output", "json"], more].concat();
+        shared.run("one", &asked).expect(0).json()["operations"].as_array().expect("a list").clone()
+    };
+    assert_eq!(removals(&[]), Vec::<Value>::new());
+    let created = shared.run("one", &[&CREATE[..], &["--output", "json"]].concat()).expect(0).json();
+    shared.run("two", &["server", "delete", "--group", "ci", "--yes"]).expect(0);
+    let found = removals(&["--since", "7d"]);
+    let [removal] = found.as_slice() else { panic!("{found:?}") };
+    let removed = &removal["removed"][0];
+    assert_eq!((&removal["kind"], &removed["step"]), (&"cleanup-server".into(), &"delete-server".into()));
+    assert_eq!(removal["host"].as_str(), host_name().as_deref());
+    assert_eq!(removed["name"], created["servers"][0]["name"]);
+    assert_eq!(removed["machine"]["id"], created["servers"][0]["id"]);
+    let policy = removed["decided_by"].as_str().unwrap_or_default();
+    assert!(policy.starts_with("windlass-guest-release"), "{removed}");
+    let text = shared.run("one", &["operation", "list", "--removals"]).expect(0).stdout;
+    for words in [policy, "`windlass server delete`", "fr-par-1", host_name().as_deref().unwrap_or_default()] {
+        assert!(text.contains(words), "{words}: {text}");
+    }
+    assert_eq!(removals(&["--group", "web"]), Vec::<Value>::new());
+
+    shared.run("two", &CREATE).expect(0);
+    shared.run("one", &["server", "delete", "--group", "ci", "--force", "--yes"]).expect(0);
+    let found = removals(&[]);
+    assert!(found.len() == 2 && found[0]["removed"][0]["decided_by"].is_null(), "nobody was asked: {found:?}");
 }
 
 #[test]

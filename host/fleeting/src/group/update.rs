@@ -12,7 +12,7 @@ use windlass_lifecycle::{RequestedBy, Requester};
 use windlass_policy::slots::StateMapping;
 use windlass_policy::slots::state_mapping::{Action, Mapping, Question, Server, Verdict};
 use windlass_policy::slots::types::{Failure as Cause, FailureClass};
-use windlass_policy::{DecisionId, Host};
+use windlass_policy::{DecidedBy, DecisionId, Host};
 use windlass_scaleway::Zone;
 
 use super::closed::says_closed;
@@ -61,10 +61,9 @@ impl<K: MachineKind> Fleet<K> {
         let now = self.lifecycle.now();
         let (questions, mut reports) = self.questions(&machines, look, now);
         for (ids, question) in questions {
-            let (decision, judged) = judge(&self.policies, ids, question).await;
-            for (id, mapping, reason) in judged {
+            for Judged { id, mapping, reason, decision, decided_by } in judge(&self.policies, ids, question).await {
                 if mapping.action == Action::Reap {
-                    self.reap(&id, reason.as_deref(), decision).await;
+                    self.reap(&id, reason.as_deref(), decision, &decided_by).await;
                 }
                 // After the reap: what was accepted just now is in flight.
                 let reported = self.book.lock().get(&id).and_then(|entry| entry.judged(mapping));
@@ -268,11 +267,11 @@ impl<K: MachineKind> Fleet<K> {
     }
 
     /// Removes a member because the policy says so.
-    async fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>, decision: Option<DecisionId>) {
+    async fn reap(self: &Arc<Self>, id: &str, reason: Option<&str>, decision: DecisionId, decided_by: &DecidedBy) {
         let why = reason.unwrap_or("the state-mapping policy says so");
         let Some(phase) = self.book.lock().get(id).map(|entry| entry.phase().clone()) else { return };
-        let mut requested_by = RequestedBy::new(Requester::Policy, why);
-        requested_by.decisions.extend(decision);
+        let mut requested_by = RequestedBy::new(Requester::Policy, why).decided(decision);
+        requested_by.decided_by = Some(decided_by.to_string());
         let reaped = if phase.stands() {
             metrics::counter!(names::REAPS).increment(1);
             self.begin_removal(id, &requested_by).await
@@ -294,29 +293,35 @@ impl<K: MachineKind> Fleet<K> {
     }
 }
 
-/// One question for the whole batch: the decision, and what was judged about each of these ids, and why.
-async fn judge(
-    policies: &Host,
-    ids: Vec<String>,
-    question: Question,
-) -> (Option<DecisionId>, Vec<(String, Mapping, Option<String>)>) {
+/// What was judged about an instance, why, and by whom.
+struct Judged {
+    id: String,
+    mapping: Mapping,
+    reason: Option<String>,
+    decision: DecisionId,
+    decided_by: DecidedBy,
+}
+
+/// One question for the whole batch of these ids.
+async fn judge(policies: &Host, ids: Vec<String>, question: Question) -> Vec<Judged> {
     if ids.is_empty() {
-        return (None, Vec::new());
+        return Vec::new();
     }
     let decision = policies.pin().decide::<StateMapping>(question).await;
     for fallback in &decision.fallbacks {
         tracing::warn!(decision = %decision.id, "{fallback}");
     }
-    let judged = ids
-        .into_iter()
-        .zip(decision.answer)
-        .filter_map(|(id, answer)| match answer.verdict {
-            Verdict::Mapped(mapping) => Some((id, mapping, answer.reason)),
+    let deciders: Vec<DecidedBy> = (0..ids.len()).map(|item| decision.decider(item)).collect();
+    let judged = ids.into_iter().zip(decision.answer).zip(deciders);
+    judged
+        .filter_map(|((id, answer), decided_by)| match answer.verdict {
+            Verdict::Mapped(mapping) => {
+                Some(Judged { id, mapping, reason: answer.reason, decision: decision.id, decided_by })
+            }
             // The last link of a chain never defers.
             Verdict::Defer => None,
         })
-        .collect();
-    (Some(decision.id), judged)
+        .collect()
 }
 
 /// Shows how many are reported as what.

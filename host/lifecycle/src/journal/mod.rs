@@ -9,6 +9,7 @@ pub(crate) mod note;
 pub(crate) mod progress;
 mod record;
 mod removals;
+mod removed;
 pub(crate) mod step;
 
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub(crate) use record::Closing;
 pub use record::{Entry, Operation, OperationFilter, OperationKind, OperationState, Phase, ResourceKind, ResourceName};
 use removals::RememberedRemovals;
 pub(crate) use removals::Removals;
+pub use removed::RemovedMachine;
 
 use crate::Error;
 use crate::clock::Randomness;
@@ -62,6 +64,8 @@ const PRUNE_PAUSE: Duration = Duration::from_millis(150);
 #[derive(Clone, Debug)]
 pub struct Journal {
     log: Arc<dyn Log>,
+    /// The name of this machine, in a log that hosts share.
+    host: Option<Arc<str>>,
     /// The operations that this process has opened or taken over, and not closed.
     held: Arc<Mutex<HashMap<OperationId, Fence>>>,
     remembered: Arc<Mutex<Remembered>>,
@@ -92,6 +96,26 @@ fn unfinished() -> Condition {
 
 fn operations_where(all: Vec<Condition>) -> Query {
     Query { families: OPERATIONS, all, newest_first: true, ..Query::default() }
+}
+
+impl OperationFilter {
+    fn query(&self) -> Query {
+        let mut all = Vec::new();
+        if !self.states.is_empty() {
+            all.push(Condition::one_of("state", &self.states));
+        }
+        all.extend(self.kind.map(|kind| Condition::is("kind", kind.as_str())));
+        all.extend(self.group.as_deref().map(|group| Condition::is("group", group)));
+        all.extend(self.host.as_deref().map(|host| Condition::is("host", host)));
+        all.extend(self.tenant.as_deref().map(|tenant| {
+            let asks = Condition::is("specification.requested_by.namespace", tenant);
+            Condition::Any(vec![asks, Condition::is("specification.requested_by.object.namespace", tenant)])
+        }));
+        all.extend(self.since.map(|since| Condition::Any(vec![Condition::From("updated_at", since), unfinished()])));
+        all.extend(self.not_ended.then(|| Condition::Known("ended_by").not()));
+        let beyond = self.before.as_ref().map(ToString::to_string);
+        Query { by: Some("created_at"), beyond, limit: self.limit, ..operations_where(all) }
+    }
 }
 
 fn bounded(value: &Value, what: &'static str) -> Result<Value, Error> {
@@ -210,10 +234,11 @@ impl Journal {
     /// [`Error::JournalNewer`] when a newer version wrote it (it is left untouched), [`Error::JournalOpen`] when it is
     /// no journal or cannot be opened.
     pub fn open(state: &StateDirectory, durability: Durability) -> Result<Self, Error> {
-        Ok(Self::of(match state.shared_log() {
-            Some(shared) => shared.open()?,
-            None => Arc::new(SqliteLog::open(state, durability)?),
-        }))
+        let (log, host) = match state.shared_log() {
+            Some(shared) => (shared.open()?, Some(Arc::<str>::from(shared.host()))),
+            None => (Arc::new(SqliteLog::open(state, durability)?) as Arc<dyn Log>, None),
+        };
+        Ok(Self { host, ..Self::of(log) })
     }
 
     /// Opens the journal for reading only: for `operation list`, while others write. Also on a disk that is full or
@@ -229,7 +254,12 @@ impl Journal {
     }
 
     pub(crate) fn of(log: Arc<dyn Log>) -> Self {
-        Self { log, held: Arc::default(), remembered: Arc::default(), remembered_removals: Arc::default() }
+        Self { log, host: None, held: Arc::default(), remembered: Arc::default(), remembered_removals: Arc::default() }
+    }
+
+    /// The name of this machine, where hosts share the log and it is open for writing.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.host.as_deref()
     }
 
     /// Its log, for who keeps streams of their own in it: what belongs together is backed up and restored together.
@@ -351,6 +381,7 @@ impl Journal {
     /// Opens an operation. Of cleanups of one server one is open at a time, whoever begins them: the others fail with
     /// [`Error::CleanupUnderWay`].
     pub(crate) async fn begin(&self, new: Operation) -> Result<(), Error> {
+        let new = Operation { host: self.host().map(str::to_owned), ..new };
         loop {
             if let Some(fence) = self.log.append(vec![opening(&new)?]).await? {
                 self.held.lock().insert(new.id, fence);
@@ -442,6 +473,7 @@ impl Journal {
     pub(crate) async fn claim(&self, operation: &Operation, to: &str, at: u64) -> Result<bool, Error> {
         let fields = [
             ("runner", json!(to)),
+            ("host", json!(self.host())),
             ("updated_at", json!(at)),
             ("state", json!(OperationState::Open)),
             ("ended_at", Value::Null),
@@ -489,15 +521,7 @@ impl Journal {
     /// # Errors
     /// [`Error::JournalRow`] names the row that cannot be understood.
     pub fn operations(&self, filter: &OperationFilter) -> Result<Vec<Operation>, Error> {
-        let mut all = Vec::new();
-        if !filter.states.is_empty() {
-            all.push(Condition::one_of("state", &filter.states));
-        }
-        all.extend(filter.kind.map(|kind| Condition::is("kind", kind.as_str())));
-        all.extend(filter.group.as_deref().map(|group| Condition::is("group", group)));
-        all.extend(filter.not_ended.then(|| Condition::Known("ended_by").not()));
-        let beyond = filter.before.as_ref().map(ToString::to_string);
-        self.matching(&Query { by: Some("created_at"), beyond, limit: filter.limit, ..operations_where(all) })
+        self.matching(&filter.query())
     }
 
     fn matching(&self, query: &Query) -> Result<Vec<Operation>, Error> {

@@ -15,14 +15,14 @@ const WORD: &str = "note";
 const WORDS: [&str; 11] = [
     "undo-begun",
     "look",
-    "plan",
+    PLAN,
     "kept",
     "left-alone",
     "taken-up",
     "abandoned",
     CANCELLED,
     "started-elsewhere",
-    "release-decided",
+    RELEASE_DECIDED,
     "settled",
 ];
 
@@ -84,7 +84,8 @@ pub(crate) enum Note {
     /// The entry's resource, the server of an interrupted creation, was started, and not by this journal. The creation
     /// is neither finished nor undone by a start, whatever state the server is in later.
     StartedElsewhere,
-    /// What the release slot answered about the entry's resource, the server of a cleanup.
+    /// What the release slot answered about the entry's resource: the server of a cleanup, or a Mac, of which only the
+    /// answers that were carried out are noted.
     ReleaseDecided(Answer),
     /// The entry's resource, a host that was being wiped, restarted or delivered, was listed with this status, and no
     /// longer as busy.
@@ -179,6 +180,10 @@ pub(super) const KEPT: &str = "kept";
 pub(super) const TAKEN_UP: &str = "taken-up";
 /// The word of [`Note::Abandoned`].
 pub(super) const ABANDONED: &str = "abandoned";
+/// The word of [`Note::Planned`].
+pub(super) const PLAN: &str = "plan";
+/// The word of [`Note::ReleaseDecided`].
+pub(super) const RELEASE_DECIDED: &str = "release-decided";
 /// The word of [`Note::Cancelled`].
 pub(super) const CANCELLED: &str = "cancelled";
 

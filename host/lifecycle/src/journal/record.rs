@@ -194,6 +194,9 @@ pub struct Operation {
     pub policies: Value,
     /// The process that runs it, or ran it.
     pub runner: String,
+    /// The name of that process's machine, where hosts share the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     pub state: OperationState,
     /// The first cause of its failure.
     pub cause: Option<Value>,
@@ -216,6 +219,11 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// The name of the server that it creates: the one that was asked for, else its id.
+    pub(crate) fn server_name(&self) -> &str {
+        self.specification.get("name").and_then(Value::as_str).unwrap_or(self.id.as_str())
+    }
+
     /// Whether somebody abandoned it, and no other operation has removed what it made.
     pub(crate) fn is_left_alone(&self) -> bool {
         self.state == OperationState::Abandoned && self.ended_by.is_none()
@@ -269,6 +277,12 @@ pub struct OperationFilter {
     pub states: Vec<OperationState>,
     /// Only this group.
     pub group: Option<String>,
+    /// Only those of the machine of this name, where hosts share the journal.
+    pub host: Option<String>,
+    /// Only those that a Kubernetes object of this namespace asked for, or that were done for one.
+    pub tenant: Option<String>,
+    /// Only those that changed at this time or later, in milliseconds since 1970, or have not ended.
+    pub since: Option<u64>,
     /// Only this kind.
     pub kind: Option<OperationKind>,
     /// Only those that no other operation ended: of creations that are done, those whose servers should be there.

@@ -27,6 +27,7 @@ fn new(id: &OperationId, at: u64) -> Operation {
         specification: json!({"types": ["DEV1-S"]}),
         policies: json!([]),
         runner: "one".into(),
+        host: None,
         state: OperationState::Open,
         cause: None,
         reasons: vec![],

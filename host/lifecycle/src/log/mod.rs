@@ -102,6 +102,9 @@ pub trait SharedLog: fmt::Debug + Send + Sync {
     /// The location, for messages: without a secret.
     fn location(&self) -> &str;
 
+    /// The name of this machine, for the others to see.
+    fn host(&self) -> &str;
+
     /// Opens the log for writing, and makes it where there is none.
     ///
     /// # Errors

@@ -76,6 +76,7 @@ mod tests {
             specification: Value::Null,
             policies: Value::Null,
             runner: String::new(),
+            host: None,
             state,
             cause: None,
             reasons: Vec::new(),

@@ -16,7 +16,7 @@ use windlass_scaleway::types::apple_silicon::Server;
 
 use super::request::{ASKINGS, ReleaseOutcome, ReleaseRequest, ReleaseSpecification, Released, instant};
 use super::stage::{self, Action, Stage};
-use super::{Asking, ReleaseReport, question};
+use super::{Answer, Asking, ReleaseReport, question};
 use crate::control::{Control, EventKind};
 use crate::journal::note::Note;
 use crate::journal::{Closing, Operation, OperationKind, OperationState, Phase};
@@ -144,6 +144,8 @@ pub(crate) struct Releasing<'s> {
     control: Control,
     known: Known,
     reported: ReleaseReport,
+    /// The slot's last answer, until it is journalled.
+    answer: Option<Answer>,
     /// Whether the host was on its way into the pool when it was read last.
     returning: bool,
     /// The operation, once there is something to do.
@@ -158,8 +160,8 @@ impl<'s> Releasing<'s> {
         control: Control,
     ) -> Result<Self, Error> {
         let known = Known::read(shared, &specification.request)?;
-        let (reported, returning, opened) = (ReleaseReport::default(), false, None);
-        Ok(Self { shared, specification, policies, control, known, reported, returning, opened })
+        let (reported, answer, returning, opened) = (ReleaseReport::default(), None, false, None);
+        Ok(Self { shared, specification, policies, control, known, reported, answer, returning, opened })
     }
 
     /// Goes on with the operation that the journal holds.
@@ -238,6 +240,7 @@ impl<'s> Releasing<'s> {
         if self.control.left().is_cancelled() {
             return Err(Stop::Left);
         }
+        let refused_with = refusal.as_ref().map(|(_, refused)| crate::failure::words(&refused.failure));
         let refusal = refusal.map(|(action, refused)| Refusal {
             action,
             failure: refused.failure,
@@ -246,6 +249,7 @@ impl<'s> Releasing<'s> {
         let question = question_now(self.shared, request, host, attempt, refusal);
         let decision = self.policies.decide::<Release>(question).await;
         self.reported.decision(&decision);
+        self.answer = Some(Answer::of(&decision, None, refused_with));
         Ok((decision.answer.verdict, decision.decided_by))
     }
 
@@ -263,6 +267,9 @@ impl<'s> Releasing<'s> {
         let (run, _) = self.opened.insert(begun);
         // The time for each begins anew.
         run.deadline = Some(Instant::now() + HELD);
+        if let Some(answer) = self.answer.take() {
+            run.note(Note::ReleaseDecided(answer), Some(resource(&run.zone, &host.id))).await?;
+        }
         let (specification, Known { given, progress, .. }) = (&self.specification, &mut self.known);
         let end = match action {
             Action::ReturnToPool { prefix, system } => {
@@ -341,11 +348,18 @@ impl<'s> Releasing<'s> {
         if let Some((run, active)) = self.opened.take() {
             let refused = self.reported.refused.as_ref().filter(|_| state != OperationState::Done);
             let why = refused.map(|(words, _)| words.clone());
+            // The entries have those of the answers that were carried out.
+            let mut reasons = run.reasons();
+            for reason in self.reported.reasons.drain(..) {
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
             let closing = Closing {
                 operation: run.id.clone(),
                 state,
                 cause: why.as_ref().map(|words| json!(words)),
-                reasons: run.reasons().into_iter().chain(self.reported.reasons.drain(..)).collect(),
+                reasons,
                 report: Some(json!(outcome)),
                 ends,
                 look_at: None,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_policy::slots::release::{Action, Machine, MachineKind, Question, Refusal, Verdict};
 use windlass_policy::slots::types::{Failure, Money, Subject};
 use windlass_policy::slots::{Release, SlotName};
-use windlass_policy::{DecidedBy, PinnedPolicies};
+use windlass_policy::{DecidedBy, Decision, PinnedPolicies};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::Server;
 
@@ -127,24 +127,17 @@ pub(crate) async fn judge(
     let question = question_of(&run.shared, &run.policies, (&run.zone, &server), subject, &asking, refusal).await;
     let decision = run.policies.decide::<Release>(question).await;
     run.warn_of_fallbacks("release", &decision.fallbacks);
-    let answer = Answer {
-        until: match &decision.answer.verdict {
-            Verdict::Terminate | Verdict::Keep => None,
-            Verdict::RetryAfter(after) => Some(run.now().saturating_add(waits(*after))),
-            _ => Some(run.now().saturating_add(milliseconds(ASK_AGAIN))),
-        },
-        verdict: decision.answer.verdict.clone(),
-        decided_by: decision.decided_by.to_string(),
-        reason: decision.reason.clone(),
-        policy_failures: decision.fallbacks.iter().map(ToString::to_string).collect(),
-        decision: json!(decision.id),
-        refused_with,
+    let until = match &decision.answer.verdict {
+        Verdict::Terminate | Verdict::Keep => None,
+        Verdict::RetryAfter(after) => Some(run.now().saturating_add(waits(*after))),
+        _ => Some(run.now().saturating_add(milliseconds(ASK_AGAIN))),
     };
+    let answer = Answer::of(&decision, until, refused_with);
     run.note(Note::ReleaseDecided(answer.clone()), Some(name.clone())).await?;
     Ok(answer.course(&name, run.now()))
 }
 
-/// What the slot answered about the server of a cleanup, as the journal keeps it.
+/// What the slot answered about the server of a cleanup or a Mac, as the journal keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Answer {
@@ -154,7 +147,7 @@ pub(crate) struct Answer {
     pub(crate) verdict: Verdict,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) policy_failures: Vec<String>,
-    /// When the slot is asked again, in milliseconds since 1970.
+    /// When the slot is asked again about a server, in milliseconds since 1970.
     pub(crate) until: Option<u64>,
     /// Scaleway's words, where it refused what the slot had answered before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,6 +155,18 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    pub(super) fn of(decision: &Decision<Release>, until: Option<u64>, refused_with: Option<String>) -> Self {
+        Self {
+            decision: json!(decision.id),
+            decided_by: decision.decided_by.to_string(),
+            reason: decision.reason.clone(),
+            verdict: decision.answer.verdict.clone(),
+            policy_failures: decision.fallbacks.iter().map(ToString::to_string).collect(),
+            until,
+            refused_with,
+        }
+    }
+
     /// Whether the slot is asked again before anything is done.
     fn waits(&self) -> bool {
         self.verdict != Verdict::Terminate && self.until.is_some()

@@ -272,6 +272,7 @@ mod tests {
                 specification: json!({}),
                 policies: json!([]),
                 runner: "one".into(),
+                host: None,
                 state,
                 cause: None,
                 reasons: vec![],

@@ -43,6 +43,8 @@ fn what_a_policy_defers_is_decided_by_the_next_and_single_items_keep_their_place
         .collect();
     // The first decides 0 2 4 6; of what it left, 1 3 5, the second decides 1 and 5; the default decides 3.
     assert_eq!(is_running, [true, true, true, false, true, true, true]);
+    let of_the_last: Vec<usize> = (0..7).filter(|item| decision.decider(*item) == decision.decided_by).collect();
+    assert_eq!(of_the_last, [3]);
     let record = host.decisions().unwrap().show(&decision.id.to_string()).unwrap();
     let items: Vec<_> = record.asked.iter().map(|asked| asked.items.clone()).collect();
     assert_eq!(items, [None, Some(vec![1, 3, 5]), Some(vec![3])]);

@@ -4,6 +4,7 @@ use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use windlass_inspect::failure::Failure;
+use windlass_lifecycle::StatusPublisher;
 use windlass_policy::Host;
 use windlass_serve::{ServeOptions, Socket, serve};
 
@@ -45,6 +46,7 @@ pub(super) async fn run(context: &Context, arguments: ServePolicies) -> Result<(
         _ = ends.recv() => return Ok(()),
     };
     let _watch = host.watch().map_err(|error| refused(&error))?;
+    let _publisher = StatusPublisher::start(&state, &host);
     let mut options = ServeOptions::default();
     options.users.extend(allow_uid);
     options.limits.connections = max_connections.into();

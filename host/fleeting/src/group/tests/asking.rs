@@ -105,6 +105,9 @@ async fn an_instance_kept_stays_when_it_is_reaped_or_shut_down() {
         let removals = fleet(&group).lifecycle.journal().operations(&removals).unwrap();
         let states: Vec<OperationState> = removals.iter().map(|removal| removal.state).collect();
         assert_eq!(states, [OperationState::Kept], "reaped: {reaped}");
+        let asks = removals[0].requested_by().unwrap().decided_by;
+        let by_policy = asks.is_some_and(|policy| policy.starts_with("state-mapping.rules.toml"));
+        assert_eq!(by_policy, reaped, "the policy that asks is named");
         group.stop().await;
         drop(group);
         // The next process has other policies, and sweeps.

@@ -84,6 +84,29 @@ fn a_host_of_the_pool_loses_its_claim_is_wiped_and_comes_back_under_a_name_of_th
 }
 
 #[test]
+fn the_journal_says_which_policy_had_a_mac_wiped() {
+    run(async {
+        let macs = Macs::new(1);
+        let lifecycle = macs.start();
+        let mine = claim("a");
+        let id = adopt(&lifecycle, &mine).await;
+        release(&lifecycle, &release_of(&id, &mine)).await;
+        let mut filter = OperationFilter::default();
+        let removing = lifecycle.journal().removing(&filter).unwrap();
+        let [(operation, removed)] = removing.as_slice() else { panic!("{removing:#?}") };
+        let [removed] = removed.as_slice() else { panic!("{removed:#?}") };
+        assert_eq!((operation.kind, removed.step.as_str()), (OperationKind::ReleaseMachine, "reinstall"));
+        assert_eq!((removed.machine.id.as_str(), removed.name.as_deref()), (id.as_str(), Some(mine.as_str())));
+        let policy = removed.decided_by.as_deref().unwrap_or_default();
+        assert!(policy.starts_with("windlass-guest-release"), "{removed:#?}");
+        let reasons: BTreeSet<&String> = operation.reasons.iter().collect();
+        assert_eq!(reasons.len(), operation.reasons.len(), "each is told once: {:?}", operation.reasons);
+        filter.since = Some(removed.at + 1);
+        assert_eq!(lifecycle.journal().removing(&filter).unwrap(), []);
+    });
+}
+
+#[test]
 fn the_journal_tells_how_long_a_wipe_took_and_how_large_the_pool_was() {
     run(async {
         let macs = Macs::new(2);
