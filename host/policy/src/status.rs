@@ -410,7 +410,7 @@ mod tests {
             let lost = lost.clone();
             move || HostStatus { lost_records: lost.load(Ordering::SeqCst), ..host(1).status }
         };
-        let writer = StatusWriter::start(&state, 9, signal.clone(), status).unwrap();
+        let writer = StatusWriter::start(&state, 9, false, signal.clone(), status).unwrap();
         let (told, heard) = mpsc::channel();
         signal.follow(Box::new(move |host| told.send(host.status.lost_records).is_ok()));
         assert_eq!(heard.recv(), Ok(1));
