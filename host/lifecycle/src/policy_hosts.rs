@@ -92,8 +92,8 @@ enum Word {
 
 impl StatusPublisher {
     /// Publishes for a host that has no [`Lifecycle`](crate::Lifecycle), which does so itself. The log is opened in the
-    /// background, again and again until that works: who only decides needs no database. `None` where the state is not
-    /// shared.
+    /// background, again and again until that works: who only decides needs no database, and makes no journal. `None`
+    /// where the state is not shared.
     #[must_use]
     pub fn start(state: &StateDirectory, policies: &Host) -> Option<Self> {
         state.shared_log()?;
@@ -102,6 +102,8 @@ impl StatusPublisher {
             if let Some(evidence) = state.moved()? {
                 return Err(Error::HistoryMoved { path: state.location(), evidence });
             }
+            // Whoever makes the journal gives it the owner's name.
+            drop(Journal::read_only(&state)?);
             let journal = Journal::open(&state, Durability::default())?;
             let runner = journal.register(&Randomness::new(None))?;
             let name = runner.name().to_owned();
