@@ -196,6 +196,32 @@ fn the_console_says_in_which_database_the_state_is_without_its_password() {
 }
 
 #[test]
+fn the_console_shows_the_hosts_of_all_machines_and_filters_by_them() {
+    let Some(shared) = Shared::new() else { return };
+    shared.run("one", &CREATE).expect(0);
+    let serving = Running::start(&mut shared.command("one", &["policy", "serve", "--listen", "unix:policy.sock"]));
+    serving.first_line();
+    let console = Running::start(&mut shared.command("two", &["console", "--listen", "127.0.0.1:0"]));
+    let (url, host) = (console.first_line(), host_name().expect("this machine has a name"));
+    let get = |path: &str| crate::console::page(&url, path, "host: localhost\r\n");
+    let page = get(&format!("/operations?host={host}&group=ci&tenant="));
+    assert!(page.contains("href=\"/operations/ci-") && page.contains(&format!("value=\"{host}\"")), "{page}");
+    for query in ["host=nowhere", "host=nowhere&state=done", "tenant=team"] {
+        let page = get(&format!("/operations?{query}"));
+        assert!(page.contains("None of these here."), "{query}: {page}");
+    }
+    let link = format!("href=\"/policies?host={host}\"");
+    eventually("the policy server is shown", || get("/policies").contains(&link).then_some(()));
+    assert!(get(&format!("/policies?host={host}")).contains("In force in windlass"));
+    let page = get("/policies?host=nowhere");
+    assert!(page.contains("No host runs on nowhere") && !page.contains("In force in windlass"), "{page}");
+    for running in [serving, console] {
+        running.signal("TERM");
+        running.end().expect(0);
+    }
+}
+
+#[test]
 fn state_moves_to_a_database_and_back_and_its_old_places_refuse() {
     let Some(shared) = Shared::new() else { return };
     let world = &shared.world;
