@@ -107,7 +107,7 @@ impl StatusPublisher {
             let journal = Journal::open(&state, Durability::default())?;
             let runner = journal.register(&Randomness::new(None))?;
             let name = runner.name().to_owned();
-            Ok(Place { state: state.clone(), journal, name, _runner: Some(runner) })
+            Ok(Place { _runner: Some(runner), state: state.clone(), journal, name })
         })
     }
 
@@ -116,7 +116,7 @@ impl StatusPublisher {
         state.shared_log()?;
         let (state, journal, name) = (state.clone(), journal.clone(), name.to_owned());
         Self::with(policies, move || {
-            Ok(Place { state: state.clone(), journal: journal.clone(), name: name.clone(), _runner: None })
+            Ok(Place { _runner: None, state: state.clone(), journal: journal.clone(), name: name.clone() })
         })
     }
 
@@ -147,11 +147,11 @@ const UNPUBLISHED: &str = "other hosts cannot see the policies of this one";
 
 /// Where a host publishes.
 struct Place {
+    /// Its registration, where it is nobody else's. It ends first, while the journal is open.
+    _runner: Option<Runner>,
     state: StateDirectory,
     journal: Journal,
     name: String,
-    /// Its registration, where it is nobody else's.
-    _runner: Option<Runner>,
 }
 
 /// Publishes what is heard, until the end is heard.

@@ -138,11 +138,16 @@ fn the_policies_of_all_hosts_that_share_the_state_are_seen_from_each() {
     serving.end().expect(0);
     assert_eq!(all().len(), 1, "it has ended");
 
+    let worker = || {
+        let open = shared.run("two", &["operation", "list", "--open", "--output", "json"]).expect(0).json();
+        open["operations"][0]["worker"].clone()
+    };
+    assert_eq!(worker(), "alive");
     creation.kill().expect("killed");
     creation.wait().expect("waited");
-    assert_eq!(all().len(), 1, "its lease is not over");
+    assert_eq!((all().len(), worker()), (1, "alive".into()), "its lease is not over");
     shared.server.expire("state");
-    assert_eq!(all().len(), 0);
+    assert_eq!((all().len(), worker()), (0, "dead".into()));
     let said = || shared.server.execute("select count(*) from state.streams where family = 'host'");
     assert_eq!(said(), "2");
     shared.world.control("DELETE", "faults", "");
@@ -176,6 +181,7 @@ fn each_host_tells_which_policy_removed_which_machine_on_which_host() {
         assert!(text.contains(words), "{words}: {text}");
     }
     assert_eq!(removals(&["--group", "web"]), Vec::<Value>::new());
+    shared.run("one", &["decision", "list", "--removals"]).expect(0).says("windlass operation list --removals");
 
     shared.run("two", &CREATE).expect(0);
     shared.run("one", &["server", "delete", "--group", "ci", "--force", "--yes"]).expect(0);
