@@ -4,9 +4,13 @@
 let due = false;
 let reading = false;
 
+function isTyping() {
+  return document.activeElement?.closest("main form") != null;
+}
+
 async function readAgain() {
   // What somebody reads or types in is not pulled away; it is due when they look again.
-  if (document.hidden || reading) {
+  if (document.hidden || reading || isTyping()) {
     due = true;
     return;
   }
@@ -33,3 +37,5 @@ async function readAgain() {
 const changes = new EventSource("/changes");
 changes.addEventListener("changed", readAgain);
 document.addEventListener("visibilitychange", () => due && readAgain());
+// The next element has the focus only afterwards.
+document.addEventListener("focusout", () => due && setTimeout(readAgain, 0));

@@ -15,12 +15,12 @@ use windlass_cluster::StoredCluster;
 use windlass_inspect::timeline::{Plan, Step, steps};
 use windlass_lifecycle::{
     Entry, Error as LifecycleError, Journal, LastSweep, Operation, OperationFilter, OperationId, OperationKind,
-    OperationState, StateDirectory,
+    OperationState, PolicyHost, StateDirectory,
 };
 use windlass_policy::slots::{SlotName, state_mapping};
 use windlass_policy::{
     Activity, DecisionFilter, DecisionId, DecisionPage, DecisionReader, DecisionRecord, DecisionSummary,
-    Error as PolicyError, PolicyChange, Replay, RunningHost, policy_changes, running_hosts,
+    Error as PolicyError, PolicyChange, Replay, policy_changes,
 };
 
 use crate::rehearsals::{self, ShowRehearsal};
@@ -133,7 +133,7 @@ pub(crate) struct Now {
     pub(crate) counts: BTreeMap<OperationState, u64>,
     #[cfg(feature = "clusters")]
     pub(crate) clusters: Vec<StoredCluster>,
-    pub(crate) hosts: Vec<RunningHost>,
+    pub(crate) hosts: Vec<PolicyHost>,
     /// What the page does not show, and where it is; none where it shows everything.
     pub(crate) elsewhere: Option<NotShown>,
     /// What shows that the history of this directory took place elsewhere.
@@ -193,7 +193,11 @@ pub(crate) struct DecisionView {
 /// Policies: in force, over time, and what they did.
 #[derive(Debug)]
 pub(crate) struct PoliciesView {
-    pub(crate) hosts: Vec<RunningHost>,
+    pub(crate) hosts: Vec<PolicyHost>,
+    /// The machines of all hosts, where several share the state.
+    pub(crate) machines: Vec<String>,
+    /// The one whose hosts are shown; none where all are.
+    pub(crate) machine: Option<String>,
     /// The newest first.
     pub(crate) changes: Vec<PolicyChange>,
     pub(crate) activity: Activity,
@@ -297,8 +301,14 @@ impl Source {
         DecisionReader::open(self.state.handle()).map_err(Error::Policies)
     }
 
-    pub(crate) fn hosts(&self) -> Result<Vec<RunningHost>, Error> {
-        running_hosts(self.state.handle()).map_err(Error::Policies)
+    /// The hosts that run: of all machines, where they share the state.
+    pub(crate) fn hosts(&self) -> Result<Vec<PolicyHost>, Error> {
+        self.state.policy_hosts().map_err(Error::Journal)
+    }
+
+    /// Whether several machines share the state.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.state.shared_log().is_some()
     }
 
     pub(crate) async fn now(&self) -> Result<Now, Error> {
@@ -491,15 +501,22 @@ impl Source {
         })
     }
 
-    pub(crate) fn policies(&self) -> Result<PoliciesView, Error> {
+    /// `machine`: only the hosts of this one.
+    pub(crate) fn policies(&self, machine: Option<String>) -> Result<PoliciesView, Error> {
+        let mut hosts = self.hosts()?;
+        let machines: BTreeSet<String> = hosts.iter().filter_map(|host| host.machine.clone()).collect();
+        hosts.retain(|host| machine.is_none() || host.machine == machine);
         Ok(PoliciesView {
-            hosts: self.hosts()?,
+            hosts,
+            machines: machines.into_iter().collect(),
+            machine,
             changes: policy_changes(self.state.handle(), MAX_CHANGES).map_err(Error::Policies)?,
             activity: self.decision_log()?.activity(RECENT_BYTES).map_err(Error::Policies)?,
         })
     }
 
-    /// What changes whenever a page may look different: by the files' sizes and times, so that nothing is opened.
+    /// What changes whenever a page may look different: by the files' sizes and times, so that nothing is opened. Of a
+    /// journal that machines share it tells when an operation begins or ends.
     pub(crate) fn mark(&self) -> u64 {
         let mut mark = self.mark.lock();
         if let Some((at, mark)) = *mark
@@ -515,6 +532,9 @@ impl Source {
         for folder in ["decisions", "hosts", "policy-changes", "sweeps"] {
             state.open_dir(folder).ok().map(|folder| looks_of(&folder)).hash(&mut hasher);
         }
+        // Nothing but itself tells of a database that others write.
+        let counts = if self.is_shared() { self.counts().ok() } else { None };
+        counts.hash(&mut hasher);
         // Prices come in after the page that asked for them.
         self.prices.as_ref().map(Prices::zones).hash(&mut hasher);
         let now = hasher.finish();

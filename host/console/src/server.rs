@@ -185,10 +185,17 @@ async fn now(State(console): State<Arc<Console>>) -> Response {
     shown(&console, "Now", "/", now.await)
 }
 
+/// What somebody filters by: a form sends what was left empty, too.
+fn given(text: Option<String>) -> Option<String> {
+    text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
 #[derive(Debug, Default, Deserialize)]
 struct WhichOperations {
     state: Option<String>,
     group: Option<String>,
+    host: Option<String>,
+    tenant: Option<String>,
     before: Option<String>,
 }
 
@@ -206,10 +213,10 @@ async fn operations(State(console): State<Arc<Console>>, Query(which): Query<Whi
             OperationState::Abandoned,
         ];
         filter.states = states.into_iter().filter(|state| which.state.as_deref() == Some(state.as_str())).collect();
-        filter.group = which.group.filter(|group| !group.is_empty());
+        (filter.group, filter.host, filter.tenant) = (given(which.group), given(which.host), given(which.tenant));
         filter.before = which.before.as_deref().and_then(|id| OperationId::parse(id).ok());
         let (found, next) = source.source.operations(filter.clone())?;
-        Ok(pages::operations(&found, &filter, next.as_ref()))
+        Ok(pages::operations(&found, &filter, next.as_ref(), source.source.is_shared()))
     });
     shown(&console, "Operations", "/operations", content.await)
 }
@@ -260,9 +267,14 @@ async fn decision(
     shown(&console, &id, "/decisions", content)
 }
 
-async fn policies(State(console): State<Arc<Console>>) -> Response {
+#[derive(Debug, Default, Deserialize)]
+struct WhichHost {
+    host: Option<String>,
+}
+
+async fn policies(State(console): State<Arc<Console>>, Query(which): Query<WhichHost>) -> Response {
     let source = Arc::clone(&console);
-    let content = reading(&console, move || Ok(pages::policies(&source.source.policies()?))).await;
+    let content = reading(&console, move || Ok(pages::policies(&source.source.policies(given(which.host))?))).await;
     shown(&console, "Policies", "/policies", content)
 }
 

@@ -92,8 +92,8 @@ enum Word {
 
 impl StatusPublisher {
     /// Publishes for a host that has no [`Lifecycle`](crate::Lifecycle), which does so itself. The log is opened in the
-    /// background, again and again until that works: who only decides needs no database. `None` where the state is not
-    /// shared.
+    /// background, again and again until that works: who only decides needs no database, and makes no journal. `None`
+    /// where the state is not shared.
     #[must_use]
     pub fn start(state: &StateDirectory, policies: &Host) -> Option<Self> {
         state.shared_log()?;
@@ -102,10 +102,12 @@ impl StatusPublisher {
             if let Some(evidence) = state.moved()? {
                 return Err(Error::HistoryMoved { path: state.location(), evidence });
             }
+            // Whoever makes the journal gives it the owner's name.
+            drop(Journal::read_only(&state)?);
             let journal = Journal::open(&state, Durability::default())?;
             let runner = journal.register(&Randomness::new(None))?;
             let name = runner.name().to_owned();
-            Ok(Place { state: state.clone(), journal, name, _runner: Some(runner) })
+            Ok(Place { _runner: Some(runner), state: state.clone(), journal, name })
         })
     }
 
@@ -114,7 +116,7 @@ impl StatusPublisher {
         state.shared_log()?;
         let (state, journal, name) = (state.clone(), journal.clone(), name.to_owned());
         Self::with(policies, move || {
-            Ok(Place { state: state.clone(), journal: journal.clone(), name: name.clone(), _runner: None })
+            Ok(Place { _runner: None, state: state.clone(), journal: journal.clone(), name: name.clone() })
         })
     }
 
@@ -145,11 +147,11 @@ const UNPUBLISHED: &str = "other hosts cannot see the policies of this one";
 
 /// Where a host publishes.
 struct Place {
+    /// Its registration, where it is nobody else's. It ends first, while the journal is open.
+    _runner: Option<Runner>,
     state: StateDirectory,
     journal: Journal,
     name: String,
-    /// Its registration, where it is nobody else's.
-    _runner: Option<Runner>,
 }
 
 /// Publishes what is heard, until the end is heard.

@@ -193,7 +193,7 @@ impl Shared {
                 specification,
                 policies: serde_json::to_value(policies.identities()).unwrap_or(Value::Null),
                 runner: self.runner.name().to_owned(),
-                // The journal knows.
+                // The journal sets it.
                 host: None,
                 state: OperationState::Open,
                 cause: None,

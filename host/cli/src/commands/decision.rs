@@ -37,6 +37,9 @@ async fn list(context: &Context, arguments: &ListDecisions) -> Result<(), Failur
             format!("no such decision asked a policy {policy}; `windlass policy list` names those that are configured"),
         );
     }
+    if arguments.removals && state.shared_log().is_some() {
+        context.output.say("note: these were decided on this machine; for all: windlass operation list --removals");
+    }
     inspector.decisions(found, &notes);
     Ok(())
 }

@@ -138,11 +138,16 @@ fn the_policies_of_all_hosts_that_share_the_state_are_seen_from_each() {
     serving.end().expect(0);
     assert_eq!(all().len(), 1, "it has ended");
 
+    let worker = || {
+        let open = shared.run("two", &["operation", "list", "--open", "--output", "json"]).expect(0).json();
+        open["operations"][0]["worker"].clone()
+    };
+    assert_eq!(worker(), "alive");
     creation.kill().expect("killed");
     creation.wait().expect("waited");
-    assert_eq!(all().len(), 1, "its lease is not over");
+    assert_eq!((all().len(), worker()), (1, "alive".into()), "its lease is not over");
     shared.server.expire("state");
-    assert_eq!(all().len(), 0);
+    assert_eq!((all().len(), worker()), (0, "dead".into()));
     let said = || shared.server.execute("select count(*) from state.streams where family = 'host'");
     assert_eq!(said(), "2");
     shared.world.control("DELETE", "faults", "");
@@ -176,6 +181,7 @@ fn each_host_tells_which_policy_removed_which_machine_on_which_host() {
         assert!(text.contains(words), "{words}: {text}");
     }
     assert_eq!(removals(&["--group", "web"]), Vec::<Value>::new());
+    shared.run("one", &["decision", "list", "--removals"]).expect(0).says("windlass operation list --removals");
 
     shared.run("two", &CREATE).expect(0);
     shared.run("one", &["server", "delete", "--group", "ci", "--force", "--yes"]).expect(0);
@@ -193,6 +199,32 @@ fn the_console_says_in_which_database_the_state_is_without_its_password() {
     assert!(place.contains("postgres://") && !place.contains(shared.folder("one").to_str().unwrap()), "{place}");
     console.signal("TERM");
     console.end().expect(0).says("showing postgres://");
+}
+
+#[test]
+fn the_console_shows_the_hosts_of_all_machines_and_filters_by_them() {
+    let Some(shared) = Shared::new() else { return };
+    shared.run("one", &CREATE).expect(0);
+    let serving = Running::start(&mut shared.command("one", &["policy", "serve", "--listen", "unix:policy.sock"]));
+    serving.first_line();
+    let console = Running::start(&mut shared.command("two", &["console", "--listen", "127.0.0.1:0"]));
+    let (url, host) = (console.first_line(), host_name().expect("this machine has a name"));
+    let get = |path: &str| crate::console::page(&url, path, "host: localhost\r\n");
+    let page = get(&format!("/operations?host={host}&group=ci&tenant="));
+    assert!(page.contains("href=\"/operations/ci-") && page.contains(&format!("value=\"{host}\"")), "{page}");
+    for query in ["host=nowhere", "host=nowhere&state=done", "tenant=team"] {
+        let page = get(&format!("/operations?{query}"));
+        assert!(page.contains("None of these here."), "{query}: {page}");
+    }
+    let link = format!("href=\"/policies?host={host}\"");
+    eventually("the policy server is shown", || get("/policies").contains(&link).then_some(()));
+    assert!(get(&format!("/policies?host={host}")).contains("In force in windlass"));
+    let page = get("/policies?host=nowhere");
+    assert!(page.contains("No host runs on nowhere") && !page.contains("In force in windlass"), "{page}");
+    for running in [serving, console] {
+        running.signal("TERM");
+        running.end().expect(0);
+    }
 }
 
 #[test]

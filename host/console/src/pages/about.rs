@@ -13,6 +13,11 @@ pub(super) fn group_link(group: &str) -> Markup {
     html! { a href={ "/operations?group=" (encoded(group)) } { (group) } }
 }
 
+/// The name of a machine, with what this page shows of it.
+pub(super) fn host_link(page: &str, host: &str) -> Markup {
+    html! { a href={ (page) "?host=" (encoded(host)) } { (host) } }
+}
+
 /// A policy's name, with its decisions.
 pub(super) fn policy_link(name: &str) -> Markup {
     html! { a href={ "/decisions?policy=" (encoded(name)) } { (name) } }

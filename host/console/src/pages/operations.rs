@@ -6,7 +6,7 @@ use windlass_inspect::timeline::{End, Plan, Step, note_words};
 use windlass_inspect::words::{cause_words, failure_words};
 use windlass_lifecycle::{Operation, OperationFilter, OperationId, OperationState};
 
-use super::about::{about, group_link, named, why};
+use super::about::{about, group_link, host_link, named, why};
 use super::{CREATE, decision_link, empty, encoded, facts, older, operation_link, raw, state, table, took, when};
 use crate::read::{OperationView, PlannedResource};
 
@@ -23,23 +23,51 @@ const STATES: [OperationState; 7] = [
 /// How wide a time line is, in its own units.
 const WIDTH: u64 = 200;
 
-pub(crate) fn operations(found: &[Operation], filter: &OperationFilter, next: Option<&OperationId>) -> Markup {
+/// `is_shared`: several machines share the journal.
+pub(crate) fn operations(
+    found: &[Operation],
+    filter: &OperationFilter,
+    next: Option<&OperationId>,
+    is_shared: bool,
+) -> Markup {
     let chosen = filter.states.first();
-    let group = filter.group.as_deref().map(|group| format!("&group={}", encoded(group))).unwrap_or_default();
-    let query = chosen.map(|state| format!("&state={state}")).unwrap_or_default() + &group;
+    let has_tenants = found.iter().any(|operation| operation.requested_by().is_some_and(|it| it.object().is_some()));
+    // What can be asked for: the name of the field, what it is called, what is asked for, and whether there are any.
+    let fields = [
+        ("host", "Host", &filter.host, is_shared),
+        ("group", "Group", &filter.group, true),
+        ("tenant", "Tenant", &filter.tenant, has_tenants),
+    ];
+    let asked = fields.iter().filter_map(|(name, _, value, _)| Some(format!("&{name}={}", encoded(value.as_deref()?))));
+    let asked: String = asked.collect();
+    let is_asked = !asked.is_empty();
+    let query = chosen.map(|state| format!("&state={state}")).unwrap_or_default() + &asked;
     html! {
-        h1 { "Operations" @if let Some(group) = &filter.group { " of group " (group) } }
+        h1 {
+            "Operations"
+            @if let Some(host) = &filter.host { " on host " (host) }
+            @if let Some(group) = &filter.group { " of group " (group) }
+            @if let Some(tenant) = &filter.tenant { " of tenant " (tenant) }
+        }
         nav.filter aria-label="State" {
-            a href="/operations" aria-current=[(chosen.is_none() && filter.group.is_none()).then_some("true")] {
-                "all"
-            }
+            a href="/operations" aria-current=[(chosen.is_none() && !is_asked).then_some("true")] { "all" }
             @for state in STATES {
-                a href={ "/operations?state=" (state) (group) }
+                a href={ "/operations?state=" (state) (asked) }
                 aria-current=[(chosen == Some(&state)).then_some("true")] { (state) }
             }
         }
+        form.filter action="/operations" method="get" {
+            @if let Some(state) = chosen { input type="hidden" name="state" value=(state); }
+            @for (name, label, value, is_known) in fields {
+                @if is_known || value.is_some() {
+                    label { (label) " " input name=(name) maxlength="253" value=[value.as_deref()]; }
+                }
+            }
+            button type="submit" { "Filter" }
+        }
         @match (found, chosen) {
             ([], _) if filter.group.is_some() => { p.none { "None of this group here." } },
+            ([], _) if is_asked => { p.none { "None of these here." } },
             ([], None) => {
                 (empty(
                     "No operations. Each creation and removal appears here with its steps. To create a server:",
@@ -54,8 +82,14 @@ pub(crate) fn operations(found: &[Operation], filter: &OperationFilter, next: Op
 }
 
 pub(super) fn list(operations: &[Operation]) -> Markup {
+    // Only where machines share the journal.
+    let has_hosts = operations.iter().any(|operation| operation.host.is_some());
+    let host = |operation: &Operation| {
+        let host = operation.host.as_deref().map(|host| host_link("/operations", host));
+        has_hosts.then(|| host.unwrap_or_default())
+    };
     let row = |operation: &Operation| {
-        vec![
+        let mut row = vec![
             operation_link(operation.id.as_str()),
             html! { (operation.kind) },
             state(operation.state.as_str()),
@@ -63,15 +97,15 @@ pub(super) fn list(operations: &[Operation]) -> Markup {
             why(operation),
             group_link(&operation.group),
             html! { (operation.zone) },
-            when(operation.created_at),
-            html! { (operation.took().map(took).unwrap_or_default()) },
-        ]
+        ];
+        row.extend(host(operation));
+        row.extend([when(operation.created_at), html! { (operation.took().map(took).unwrap_or_default()) }]);
+        row
     };
-    table(
-        "Operations",
-        &["operation", "kind", "state", "about", "why", "group", "zone", "began", "took"],
-        &operations.iter().map(row).collect::<Vec<_>>(),
-    )
+    let mut head = vec!["operation", "kind", "state", "about", "why", "group", "zone"];
+    head.extend(has_hosts.then_some("host"));
+    head.extend(["began", "took"]);
+    table("Operations", &head, &operations.iter().map(row).collect::<Vec<_>>())
 }
 
 pub(crate) fn operation(view: &OperationView) -> Markup {
@@ -82,7 +116,13 @@ pub(crate) fn operation(view: &OperationView) -> Markup {
         ("group", group_link(&operation.group)),
         ("zone", html! { (operation.zone) }),
         ("owner", html! { (operation.owner) }),
-        ("process", html! { (operation.runner) }),
+        (
+            "process",
+            html! {
+                (operation.runner)
+                @if let Some(host) = &operation.host { " on " (host_link("/operations", host)) }
+            },
+        ),
         ("began", html! { (when(operation.created_at)) " (" (ago(operation.created_at)) ")" }),
     ];
     if let Some(milliseconds) = operation.took() {

@@ -7,7 +7,7 @@ use windlass_inspect::text::instant;
 use windlass_inspect::words::{counted, kind_word, state_words};
 use windlass_policy::{DecisionSummary, Outcome, PolicyEventKind};
 
-use super::about::{about, group_link, policy_link, why};
+use super::about::{about, group_link, host_link, policy_link, why};
 use super::now::euros;
 use super::policies::event_word;
 use super::{CREATE, decision_link, empty, operation_link, state, table, when};
@@ -50,17 +50,21 @@ pub(super) fn needs_you(now: &Now) -> Markup {
         });
     }
     for host in &now.hosts {
-        if host.status.lost_records > 0 {
-            let lost = host.status.lost_records;
-            items.push(html! { (state("failed")) " " (host.program) " lost " (lost) " records of decisions." });
+        let running = &host.running;
+        if running.status.lost_records > 0 {
+            let lost = running.status.lost_records;
+            let on = host.machine.as_ref().map(|machine| format!(" on {machine}")).unwrap_or_default();
+            items.push(html! { (state("failed")) " " (running.program) (on) " lost " (lost) " records of decisions." });
         }
         let failing =
             |link: &&windlass_policy::LinkStatus| link.suspended || link.failures_in_a_row > 0 || link.error.is_some();
-        for link in host.status.links.iter().filter(failing).take(MAX_SHOWN) {
+        for link in running.status.links.iter().filter(failing).take(MAX_SHOWN) {
             let (is, why) = state_words(link);
             items.push(html! {
                 (state(&is)) " policy " (policy_link(&link.policy.name)) " of the slot "
-                a href="/policies" { (link.slot) } ": " (why)
+                a href="/policies" { (link.slot) }
+                @if let Some(machine) = &host.machine { " on " (host_link("/policies", machine)) }
+                ": " (why)
             });
         }
     }

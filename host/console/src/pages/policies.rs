@@ -3,32 +3,51 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-use windlass_inspect::text::age;
+use windlass_inspect::text::{age, ago};
 use windlass_inspect::words::{asked_words, human_duration, kind_word, state_words};
+use windlass_lifecycle::PolicyHost;
 use windlass_policy::{
     Activity, Agreement, FailureKind, LinkStatus, Mode, PolicyActivity, PolicyChange, PolicyEventKind, PolicyIdentity,
 };
 
 use super::about::policy_link;
-use super::{CREATE, decision_link, empty, state, table, when};
+use super::{CREATE, decision_link, empty, encoded, state, table, when};
 use crate::read::PoliciesView;
 
 pub(crate) fn policies(view: &PoliciesView) -> Markup {
-    let PoliciesView { hosts, changes, activity } = view;
+    let PoliciesView { hosts, machines, machine, changes, activity } = view;
     html! {
-        h1 { "Policies" }
+        h1 { "Policies" @if let Some(machine) = machine { " on " (machine) } }
+        @if !machines.is_empty() {
+            nav.filter aria-label="Host" {
+                a href="/policies" aria-current=[machine.is_none().then_some("true")] { "all" }
+                @for name in machines {
+                    a href={ "/policies?host=" (encoded(name)) }
+                    aria-current=[(machine.as_ref() == Some(name)).then_some("true")] { (name) }
+                }
+            }
+        }
         @if hosts.is_empty() {
             p.none {
-                "No host runs on this state directory. The policies of a running host appear here; "
+                @match machine {
+                    Some(machine) => { "No host runs on " (machine) ". " },
+                    None => { "No host runs on this state directory. " },
+                }
+                "The policies of a running host appear here; "
                 code { "windlass policy list" } " shows those that the next one loads. What policies decided is under "
                 a href="/decisions" { "Decisions" } "."
             }
         }
-        @for host in hosts {
+        @for PolicyHost { machine, said_at, running: host } in hosts {
             section {
                 h2 {
-                    "In force in " (host.program) " "
-                    span.small { "process " (host.process) ", since " (when(host.started_at_ms)) }
+                    "In force in " (host.program)
+                    @if let Some(machine) = machine { " on " (machine) }
+                    " "
+                    span.small {
+                        "process " (host.process) ", since " (when(host.started_at_ms))
+                        @if let Some(at) = said_at { ", as said " (ago(*at)) }
+                    }
                 }
                 @if host.status.lost_records > 0 {
                     p.cause { (host.status.lost_records) " records of decisions were never written." }

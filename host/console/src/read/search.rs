@@ -77,7 +77,7 @@ impl Source {
         let mut policies: Vec<(SlotName, String)> = self
             .hosts()?
             .into_iter()
-            .flat_map(|host| host.status.links)
+            .flat_map(|host| host.running.status.links)
             .filter(|link| has(&link.policy.name))
             .map(|link| (link.slot, link.policy.name.to_string()))
             .collect();

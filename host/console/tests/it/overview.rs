@@ -115,6 +115,31 @@ async fn each_row_names_its_subject_its_verdict_and_its_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn operations_are_filtered_by_tenant_and_group() {
+    let world = World::new().await;
+    world.create(1).await;
+    world.create_for("team-a").await;
+    for (query, count) in [
+        ("group=&tenant=", 2),
+        ("tenant=team-a", 1),
+        ("tenant=%20team-a&group=ci", 1),
+        ("tenant=team-a&group=web", 0),
+        ("tenant=team-b", 0),
+        ("tenant=team-a&state=open", 0),
+        ("host=elsewhere", 0),
+    ] {
+        let page = world.get(&format!("/operations?{query}")).await.text;
+        let shown = references(&page).into_iter().filter(|link| link.starts_with("/operations/")).count();
+        assert_eq!(shown, count, "{query}: {page}");
+    }
+    let page = world.get("/operations?tenant=team-a").await.text;
+    assert!(references(&page).contains("/operations?state=left&tenant=team-a"), "a state keeps the filter: {page}");
+    assert!(page.contains("<form class=\"filter\" action=\"/operations\" method=\"get\">"), "{page}");
+    let page = world.get("/operations?tenant=%3Cb%3E").await.text;
+    assert!(page.contains("value=\"&lt;b&gt;\"") && !page.contains("<b>"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_search_finds_ids_names_addresses_and_words() {
     let world = World::new().await;
     world.create(1).await;

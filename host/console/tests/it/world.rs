@@ -13,7 +13,9 @@ use futures::StreamExt as _;
 use http_body_util::BodyExt as _;
 use tower::ServiceExt as _;
 use windlass_console::{Access, Console};
-use windlass_lifecycle::{Control, Error, ImageChoice, Lifecycle, Options, ServerSpecification, StateDirectory};
+use windlass_lifecycle::{
+    Control, Error, ImageChoice, Lifecycle, Options, RequestedBy, Requester, ServerSpecification, StateDirectory,
+};
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Host, HostOptions, Link, Policies};
 use windlass_scaleway::{Client, Limits, Settings};
@@ -87,6 +89,15 @@ impl World {
             created.unwrap();
         }
         self.policies.flush_decisions();
+    }
+
+    /// One that a Kubernetes object of this namespace asks for.
+    pub(crate) async fn create_for(&self, namespace: &str) {
+        let (kind, name, uid) = ("ScalewayMachine".to_owned(), "web".to_owned(), "1".to_owned());
+        let mut specification = self.specification();
+        let requester = Requester::Object { kind, namespace: namespace.to_owned(), name, uid };
+        specification.requested_by = RequestedBy::new(requester, "");
+        self.lifecycle.create_server(specification, &Control::new()).await.unwrap();
     }
 
     /// One whose server cannot be started: what was made for it is removed. Its id.
