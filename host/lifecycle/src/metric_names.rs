@@ -19,8 +19,8 @@ pub const LEFT_BEHIND: &str = "windlass_left_behind_total";
 pub const SUPERVISOR_PARTS: &str = "windlass_supervisor_parts_total";
 /// Histogram `part`: seconds that it took.
 pub const SUPERVISOR_PART_SECONDS: &str = "windlass_supervisor_part_seconds";
-/// Gauge `kind`, `state` (`open`, `left`, `unverified`): operations of the journal that are not ended, whoever works on
-/// them, as of the last look for those that nobody works on. Processes that share a state show the same.
+/// Gauge `kind`, `state` (`open`, `left`, `unverified`): operations of the journal that are not ended, also those that
+/// others work on, as of the last look for those that nobody works on. Processes that share a state show the same.
 pub const UNFINISHED: &str = "windlass_unfinished_operations";
 /// Gauge `zone`, `kind`, `reason`: resources that are left. `not-removed`: an operation of the journal could not remove
 /// it and tries again. By the last sweep of the zone: `kept` (on purpose), `abandoned` (with its operation),
