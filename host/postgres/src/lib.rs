@@ -1,7 +1,7 @@
 //! Knows how a log is kept in PostgreSQL, so that several hosts share it. Must not know what its streams mean.
 //!
 //! - [`PostgresState`] is the place: `postgres://user@host/database`.
-//! - Each process that writes renews a row (see [`LEASE`]). A process that another one took for dead writes no more.
+//! - Each process that writes renews a row (see [`LEASE`](windlass_lifecycle::log::LEASE)). A process that another one took for dead writes no more.
 //! - One transaction writes at a time. It commits what the tasks of a process have to write together.
 //! - A commit without an answer is looked up, so that a lost connection leaves no doubt about a write.
 //! - A connection counts as lost after 20 seconds without an answer, so that nobody waits for a frozen server.
@@ -29,7 +29,6 @@ use windlass_lifecycle::{Error, GroupName};
 
 use client::{Client, Failure};
 use connection::Connection;
-pub use holder::LEASE;
 pub use log::PostgresLog;
 use settings::Settings;
 pub use settings::SettingsError;
