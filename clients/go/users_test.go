@@ -21,11 +21,11 @@ func asNobody(t *testing.T, server *server) string {
 	if err := os.Chmod(server.folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	// Copied by another process: what this one has open for writing, if only in a child that a test beside this one forks,
-	// cannot be started ("text file busy").
 	program := filepath.Join(server.folder, "asker")
+	// By a child: a child of another test would inherit this process' handle, and while it has that, the copy cannot be
+	// run (ETXTBSY).
 	if said, err := exec.Command("cp", os.Args[0], program).CombinedOutput(); err != nil {
-		t.Fatal(err, string(said))
+		t.Fatalf("%v: %s", err, said)
 	}
 	asker := exec.Command(program)
 	asker.Dir = server.folder

@@ -85,8 +85,11 @@ pub(crate) fn questions_line(progress: Arc<QuestionProgress>, output: Output) ->
     if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {questions}") {
         let questions = move |_: &ProgressState, text: &mut dyn std::fmt::Write| {
             let (asked, all) = progress.now();
-            // Without words the line is empty, which is no failure.
-            let _ = write!(text, "{asked} of {all} questions ({}%)", asked.saturating_mul(100) / all.max(1));
+            // Before it is known how many there are, nothing is said of them.
+            if let Some(percent) = asked.saturating_mul(100).checked_div(all) {
+                // Without words the line is empty, which is no failure.
+                let _ = write!(text, "{asked} of {all} questions ({percent}%)");
+            }
         };
         bar.set_style(style.with_key("questions", questions));
     }

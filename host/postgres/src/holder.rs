@@ -8,15 +8,12 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use windlass_lifecycle::log::SharingHost;
+use windlass_lifecycle::log::{LEASE, SharingHost};
 
 use crate::client::{Client, Failure, Transaction};
 use crate::connection::Connection;
 use crate::tables::{self, Found};
 
-/// After so long without a renewal, a process may be taken for dead.
-pub const LEASE: Duration = Duration::from_millis(LEASE_MILLISECONDS);
-const LEASE_MILLISECONDS: u64 = 30_000;
 /// How often a process renews its row.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(5);
 /// Counted from the start of the server as well: while it was down, nobody could renew.
@@ -152,7 +149,7 @@ fn host(row: &tokio_postgres::Row) -> SharingHost {
     SharingHost {
         host: row.get(0),
         process: row.get::<_, i32>(1).cast_unsigned(),
-        renewed_at: row.get::<_, i64>(2).cast_unsigned().saturating_sub(LEASE_MILLISECONDS),
+        renewed_at: row.get::<_, i64>(2).cast_unsigned().saturating_sub(LEASE.as_millis() as u64),
         lives: row.get(3),
     }
 }

@@ -3,7 +3,8 @@
 //! - [`PostgresState`] is the place: `postgres://user@host/database`. A schema can have the logs of many parts, such as
 //!   accounts, each as if it had a schema of its own: the names of families, locks and processes begin with the part's.
 //!   So a part costs no table, and one process needs three connections to write, and a fourth to read, for all of them.
-//! - Each process that writes renews a row (see [`LEASE`]). A process that another one took for dead writes no more.
+//! - Each process that writes renews a row (see [`LEASE`](windlass_lifecycle::log::LEASE)). A process that another one
+//!   took for dead writes no more.
 //! - One transaction writes at a time. It commits what the tasks of a process have to write together.
 //! - A commit without an answer is looked up, so that a lost connection leaves no doubt about a write.
 //! - A connection counts as lost after 20 seconds without an answer, so that nobody waits for a frozen server.
@@ -32,7 +33,6 @@ use windlass_lifecycle::{Error, GroupName};
 
 use client::{Client, Failure};
 use connection::Connection;
-pub use holder::LEASE;
 pub use log::PostgresLog;
 use log::Session;
 use settings::Settings;

@@ -1,6 +1,5 @@
 //! What a policy's author does: begin, build, test.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use windlass_test_guests::{GRACE_FOR_STOPPED, HOSTILE, STOCK_AWARE_RETRY};
@@ -234,13 +233,9 @@ fn a_missing_target_is_added_by_rustup_and_without_rustup_told() {
     let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
     std::fs::write(folder.join("Cargo.toml"), manifest.replace("windlass-guest-sdk = { path = \"sdk\" }", "")).unwrap();
     let libraries = home.join("libraries");
-    let program = |name: &str, script: String| {
-        let file = home.join("programs").join(name);
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-        std::fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
-        file
-    };
+    std::fs::create_dir(home.join("programs")).unwrap();
+    let program =
+        |name: &str, script: String| world.program(&format!("programs/{name}"), &format!("#!/bin/sh\n{script}\n"));
     let compiler = program("compiler-without-target", format!("echo {}", libraries.display()));
     let toolchain = Path::new(env!("CARGO")).parent().unwrap().display();
     let build = |path: String| {

@@ -1,6 +1,5 @@
 //! `windlass cluster` with real hooks, against a simulator.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -45,8 +44,7 @@ impl Farm {
         world.configure(IMPATIENT);
         let mut text = SPECIFICATION.to_owned();
         for (stage, script) in hooks {
-            let path = world.write(&format!("{stage}.sh"), script.as_bytes());
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            world.program(&format!("{stage}.sh"), script);
             text.push_str(&format!("[hooks.{stage}.program]\ncommand = './{stage}.sh'\n"));
         }
         let file = world.write("farm.toml", text.as_bytes());
@@ -54,7 +52,7 @@ impl Farm {
     }
 
     fn replace_hook(&self, stage: &str, script: &str) {
-        self.world.write(&format!("{stage}.sh"), script.as_bytes());
+        self.world.program(&format!("{stage}.sh"), script);
     }
 
     fn cluster(&self, arguments: &[&str]) -> Ran {
@@ -330,9 +328,7 @@ fn a_specification_that_was_wrong_is_applied_anew_and_repairs_its_cluster() {
     farm.replace_hook("configure", "#!/bin/sh\nexit 1\n");
     let more = file(&right.replace("count = 2", "count = 3"));
     farm.cluster(&["apply", &more]).expect(3).says("it runs and is not configured");
-    farm.world.write("mended.sh", HOOK.as_bytes());
-    let mended = farm.world.home.path().join("mended.sh");
-    std::fs::set_permissions(mended, std::fs::Permissions::from_mode(0o755)).unwrap();
+    farm.world.program("mended.sh", HOOK);
     let more = file(&right.replace("count = 2", "count = 3").replace("./configure.sh", "./mended.sh"));
     let difference = farm.world.json(&["cluster", "diff", &more]);
     let places: Vec<_> =

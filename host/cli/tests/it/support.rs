@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -24,6 +25,14 @@ pub fn bare(home: &Path) -> Command {
     let mut command = Command::new(BINARY);
     command.env_clear().env("HOME", home).stdin(Stdio::null());
     command
+}
+
+/// Writes a file that may be run, and leaves the mode of one that is there. A child writes it: a child of another thread
+/// would inherit a handle of this process, and while it has that, the file cannot be run (`ETXTBSY`).
+pub fn write_runnable(path: &Path, text: &str) {
+    let mut write = Command::new("sh");
+    write.args(["-c", "printf %s \"$1\" > \"$0\""]).arg(path).arg(text);
+    assert!(write.status().expect("ran").success(), "{} is not written", path.display());
 }
 
 /// What a command needs in order to run the caller's cargo, without a network, whatever its home is.
@@ -309,6 +318,14 @@ impl World {
     pub fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.home.path().join(name);
         std::fs::write(&path, content).expect("written");
+        path
+    }
+
+    /// Writes a program, or replaces it.
+    pub fn program(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.home.path().join(name);
+        write_runnable(&path, text);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
         path
     }
 

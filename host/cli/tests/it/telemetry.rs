@@ -1,7 +1,6 @@
 //! What a collector gets of real operations against a simulator, and that no collector harms them.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::time::Duration;
 
@@ -308,8 +307,7 @@ fn a_killed_operation_is_continued_in_its_trace_by_who_resumes_it() {
 fn a_hook_is_told_its_span_and_what_it_makes_can_join_the_trace() {
     let world = World::new("100");
     world.configure(IMPATIENT);
-    let hook = world.write("configure.sh", b"#!/bin/sh\necho $TRACEPARENT > traceparent\n");
-    std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    world.program("configure.sh", "#!/bin/sh\necho $TRACEPARENT > traceparent\n");
     let specification = "name = 'farm'\nzone = 'fr-par-1'\n[groups.web]\ncount = 1\ntypes = ['DEV1-S']\n\
         image = 'ubuntu_noble'\n[hooks.configure.program]\ncommand = './configure.sh'\n";
     let file = world.write("farm.toml", specification.as_bytes());

@@ -5,7 +5,6 @@
 //! TEXT typed there; `<!-- stands for: WORD = COMMAND -->` has WORD mean the first line that COMMAND prints, from there
 //! on; `<!-- not run: WHY -->` leaves the block out. Nothing is run that a reader does not see.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,7 +13,7 @@ use windlass_test_guests::{
 };
 
 use crate::distribution::{OTHERS, Registry};
-use crate::support::{BINARY, IMPATIENT, Ran, Running, World, cargo_environment, skipped};
+use crate::support::{BINARY, IMPATIENT, Ran, Running, World, cargo_environment, skipped, write_runnable};
 
 /// What a page does, in order.
 #[derive(Debug, PartialEq)]
@@ -162,10 +161,7 @@ impl Reader {
         for step in steps(text) {
             match step {
                 Step::File { name, content } => {
-                    let file = self.folder.join(name);
-                    let mode = std::fs::metadata(&file).map_or(0o644, |known| known.permissions().mode());
-                    std::fs::write(&file, self.meant(&content)).unwrap();
-                    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+                    write_runnable(&self.folder.join(name), &self.meant(&content));
                 }
                 Step::StandsFor { word, command } => {
                     self.stand_ins.retain(|(known, _)| *known != word);

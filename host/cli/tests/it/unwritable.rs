@@ -1,6 +1,5 @@
 //! What can still be read where the state directory cannot be written any more.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use crate::console::page;
@@ -105,8 +104,7 @@ fn clusters_and_the_console_are_shown_there_as_well() {
     // What the command says of the hook may come when it has ended.
     let began = world.home.path().join("began");
     let script = format!("#!/bin/sh\ntouch '{}'\nexec sleep 60\n", began.display());
-    let hook = world.write("wait.sh", script.as_bytes());
-    std::fs::set_permissions(hook, std::fs::Permissions::from_mode(0o755)).unwrap();
+    world.program("wait.sh", &script);
     let file = world.write("farm.toml", FARM.as_bytes());
     let create = ["cluster", "create", file.to_str().unwrap()];
     let running = Running::start(&mut world.command(&create));

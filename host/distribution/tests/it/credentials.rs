@@ -1,6 +1,6 @@
 //! Where credentials come from, and where they go.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -244,8 +244,10 @@ fn helpers_are_asked_and_neither_waited_for_nor_believed_without_end() {
         ("keeps-none", "echo 'credentials not found in native keychain'; exit 1"),
     ] {
         let path = folder.path().join(format!("docker-credential-{name}"));
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // By a child: a program that this process has open for writing may not be run by another thread's child.
+        let mut write = Command::new("sh");
+        write.args(["-c", "printf '#!/bin/sh\\n%s\\n' \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(&path).arg(script);
+        assert!(write.status().unwrap().success());
     }
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let registry = closed_to_others();

@@ -12,7 +12,7 @@ const MAX_FILE_BYTES: u64 = 256 * 1024;
 /// The variables of a process, given so that a test decides what they are.
 #[derive(Clone, Default)]
 pub struct ProcessEnvironment {
-    variables: BTreeMap<String, String>,
+    pub(super) variables: BTreeMap<String, String>,
 }
 
 /// The names only: values may be secrets.
@@ -59,12 +59,7 @@ impl ProcessEnvironment {
         }
     }
 
-    /// All variables, for the settings of a database.
-    pub(super) fn variables(&self) -> &BTreeMap<String, String> {
-        &self.variables
-    }
-
-    /// The same for the client's own reading.
+    /// All of them, for the client's own reading.
     pub(super) fn for_client(&self) -> Environment {
         self.variables.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }

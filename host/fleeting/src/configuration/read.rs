@@ -17,7 +17,6 @@ use windlass_lifecycle::{
 use windlass_policy::slots::SlotName;
 use windlass_policy::slots::state_mapping::MAX_WATCHED_TAGS;
 use windlass_policy::{Brake, Mistake, Policies, Source};
-use windlass_postgres::PostgresState;
 use windlass_scaleway::{ExplicitSettings, Limits, SecretKey, Settings, Zone};
 
 use super::common::Common;
@@ -614,14 +613,27 @@ fn state_directory(reader: &mut Reader<'_>) -> Option<PathBuf> {
 
 fn shared_state(reader: &mut Reader<'_>, group: Option<&GroupName>) -> Option<Arc<dyn SharedLog>> {
     let url = reader.text_or_variable(&["state"], "WINDLASS_STATE")?;
-    let host = windlass_process::host_name().unwrap_or_else(|| "unknown".to_owned());
-    match PostgresState::of_group(&url, reader.process_environment.variables(), group?, host) {
-        Ok(state) => Some(Arc::new(state)),
-        Err(error) => {
-            reader.wrong("state", error.to_string());
+    match database(&url, reader.process_environment, group?) {
+        Ok(state) => Some(state),
+        Err(words) => {
+            reader.wrong("state", words);
             None
         }
     }
+}
+
+#[cfg(feature = "postgres")]
+fn database(url: &str, environment: &ProcessEnvironment, group: &GroupName) -> Result<Arc<dyn SharedLog>, String> {
+    let host = windlass_process::host_name().unwrap_or_else(|| "unknown".to_owned());
+    match windlass_postgres::PostgresState::of_group(url, &environment.variables, group, host) {
+        Ok(state) => Ok(Arc::new(state)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+fn database(_: &str, _: &ProcessEnvironment, _: &GroupName) -> Result<Arc<dyn SharedLog>, String> {
+    Err("this plugin was built without PostgreSQL".to_owned())
 }
 
 fn metrics_address(reader: &mut Reader<'_>, text: &str) -> Option<MetricsAddress> {

@@ -6,9 +6,8 @@ use std::time::Duration;
 use cap_std::fs::{OpenOptions, OpenOptionsExt as _};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
-use windlass_lifecycle::log::Lease;
+use windlass_lifecycle::log::{LEASE, Lease};
 use windlass_lifecycle::{GroupName, Lifecycle, OwnerName, StateDirectory};
-use windlass_postgres::LEASE;
 
 use super::error::StartError;
 use crate::configuration::Common;

@@ -3,6 +3,7 @@
 pub(super) mod asking;
 mod leftovers;
 mod registry;
+#[cfg(feature = "postgres")]
 mod shared;
 pub(super) mod unwritable;
 mod zones;

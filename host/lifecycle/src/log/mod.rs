@@ -10,6 +10,7 @@ mod sqlite;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -152,6 +153,9 @@ pub struct SharingHost {
     /// Whether it said so lately.
     pub lives: bool,
 }
+
+/// After so long without a renewal, a process that shares a log with other hosts may be taken for dead.
+pub const LEASE: Duration = Duration::from_secs(30);
 
 /// Held until it is dropped, or its process ends, however it ends.
 pub type Lease = Box<dyn fmt::Debug + Send + Sync>;

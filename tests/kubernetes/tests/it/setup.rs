@@ -422,11 +422,14 @@ const PROGRAMS: [(&str, &str); 4] = [
 /// A downloaded program that writes down how it was called.
 const RECORDS: &str = "#!/bin/sh\necho ${0##*/} \"$@\" >> ~/calls\n";
 
+/// A child writes it: a child of another thread would inherit a handle of this process, and while it has that, the
+/// program cannot be run (`ETXTBSY`).
 fn write_program(file: &Path, text: &str) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
     std::fs::create_dir_all(file.parent().context("a folder")?)?;
-    std::fs::write(file, text)?;
-    Ok(std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755))?)
+    let mut write = Command::new("sh");
+    write.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(file).arg(text);
+    ensure!(write.status()?.success(), "{} is not written", file.display());
+    Ok(())
 }
 
 /// Everything that the sample downloads.

@@ -116,6 +116,8 @@ pub(super) fn options(space: &SpaceOptions, policies: &[&LoadedPolicy]) -> Proof
 pub(super) fn shown<T>(context: &Context, options: &ProofOptions, ask: impl FnOnce() -> T) -> T {
     let bar = questions_line(options.progress.clone(), context.output);
     let result = ask();
+    // They may all be asked before the line is drawn again: it has said how many there were all the same.
+    bar.force_draw();
     bar.finish_and_clear();
     result
 }

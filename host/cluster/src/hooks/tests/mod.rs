@@ -62,13 +62,15 @@ pub(super) fn soon(action: HookAction) -> Hook {
 
 pub(super) const SOON: Duration = Duration::from_secs(5);
 
-/// A file that only its owner may read, and run.
+/// A file that only its owner may read, and run. A child writes it: a child of another thread would inherit a handle of
+/// this process, and while it has that, the file cannot be run (`ETXTBSY`).
 pub(super) fn private_file(folder: &Path, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
+    use std::os::unix::ffi::OsStrExt as _;
     let path = folder.join(name);
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o700).open(&path).unwrap();
-    file.write_all(content.as_ref()).unwrap();
+    let content = std::ffi::OsStr::from_bytes(content.as_ref());
+    let mut write = std::process::Command::new("sh");
+    write.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 700 \"$0\""]).arg(&path).arg(content);
+    assert!(write.status().unwrap().success());
     path
 }
 
