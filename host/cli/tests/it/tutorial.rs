@@ -375,7 +375,7 @@ fn operating_does_what_it_says_of_servers_and_of_what_fails() {
     assert_eq!(reader.follow(&part("docs/operating.md", "## Create, list and delete servers")), 9);
     assert_eq!(reader.world.resources(), 0);
     assert_eq!(reader.follow(&part("docs/operations.md", "# Operations")), 12);
-    assert_eq!(reader.follow(&part("docs/operating.md", "## Configuration")), 4);
+    assert_eq!(reader.follow(&part("docs/operating.md", "## Configuration")), 3);
 }
 
 #[test]
