@@ -226,7 +226,7 @@ test("text from outside never becomes markup", async () => {
         "html", "head", "meta", "title", "link", "script", "body", "a", "header", "p", "nav", "main", "h1", "h2",
         "h3", "h4", "ul", "ol", "li", "section", "div", "table", "thead", "tbody", "tr", "th", "td", "span", "time",
         "dl", "dt", "dd", "details", "summary", "pre", "code", "strong", "svg", "rect", "line", "g", "text", "meter",
-        "form", "input", "button", "figure", "figcaption", "desc", "path"
+        "form", "input", "label", "button", "figure", "figcaption", "desc", "path"
       ]);
       const attributes = new Set([
         "lang", "charset", "name", "content", "rel", "href", "type", "src", "defer", "class", "id", "title",
