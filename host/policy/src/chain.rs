@@ -16,7 +16,7 @@ use crate::brake::Brake;
 use crate::call::{self, Trace};
 use crate::capability::Capability;
 use crate::checked::{Braking, checked, suspended};
-use crate::decision::{DecidedBy, Decision, DecisionIds, Fallback, PolicyIdentity};
+use crate::decision::{DecidedBy, DecidedPart, Decision, DecisionIds, Fallback, PolicyIdentity};
 use crate::decision_log::{DecisionLog, DecisionRecord, LinkRecord, Outcome, weight_of_question};
 use crate::failure_kind::FailureKind;
 use crate::guest::Failure;
@@ -217,10 +217,10 @@ impl PinnedPolicies {
             answer: asked.answer,
             decided_by: asked.decided_by,
             fallbacks: asked.fallbacks,
-            earlier: asked.earlier,
+            parts: asked.parts,
         };
         if !span.is_disabled() {
-            describe(&span, &question, &decision, &asked.removers);
+            describe(&span, &question, &decision);
         }
         // Boxed here, where the question is, so that it is not copied once more on each step to the log.
         let record = Box::new(DecisionRecord {
@@ -244,9 +244,9 @@ impl PinnedPolicies {
     /// no shadow is asked, and no failure counts towards a suspension. Capabilities are called.
     pub async fn try_decide<S: Slot>(&self, question: S::Question) -> Decision<S> {
         let asked = self.ask::<S>(&question, &Circumstances::Trial(self)).await;
-        let Asked { answer, decided_by, fallbacks, earlier, .. } = asked;
+        let Asked { answer, decided_by, fallbacks, parts, .. } = asked;
         let reason = answer.reason().map(str::to_owned);
-        Decision { id: self.deciding.ids.next(), answer, reason, decided_by, fallbacks, earlier }
+        Decision { id: self.deciding.ids.next(), answer, reason, decided_by, fallbacks, parts }
     }
 
     /// The shadows of a slot.
@@ -278,8 +278,8 @@ impl PinnedPolicies {
             }
         }
         let (answer, decided_by) = pending.close(question);
-        let PendingDecision { asked: links, fallbacks, removers, earlier, .. } = pending;
-        Asked { answer, decided_by, removers, links, fallbacks, earlier, shadows, duration: started.elapsed() }
+        let PendingDecision { asked: links, fallbacks, parts, .. } = pending;
+        Asked { answer, decided_by, links, fallbacks, parts, shadows, duration: started.elapsed() }
     }
 }
 
@@ -287,12 +287,9 @@ impl PinnedPolicies {
 struct Asked<S: Slot> {
     answer: S::Answer,
     decided_by: DecidedBy,
-    /// Whose answers remove machines of a batch.
-    removers: Vec<Arc<PolicyIdentity>>,
     links: Vec<LinkRecord>,
     fallbacks: Vec<Fallback>,
-    /// See [`Decision::decider`].
-    earlier: Vec<(Arc<PolicyIdentity>, Vec<usize>)>,
+    parts: Vec<DecidedPart>,
     /// Those that it came past, to be asked.
     shadows: Vec<ShadowPlace>,
     duration: Duration,
@@ -300,7 +297,7 @@ struct Asked<S: Slot> {
 
 /// What a trace and a log say of a decision. Where something of a batch is removed, it is named who decided that, and
 /// not who decided about the rest.
-fn describe<S: Slot>(span: &Span, question: &S::Question, decision: &Decision<S>, removers: &[Arc<PolicyIdentity>]) {
+fn describe<S: Slot>(span: &Span, question: &S::Question, decision: &Decision<S>) {
     let topic = S::topic(question);
     span.record("decision", display(&decision.id));
     span.record("subject", topic.words);
@@ -319,13 +316,13 @@ fn describe<S: Slot>(span: &Span, question: &S::Question, decision: &Decision<S>
     if let Some(trigger) = &topic.trigger {
         span.record("trigger", kind_word(trigger));
     }
-    match removers {
-        [] => span.record("policy", display(&decision.decided_by)),
-        removers => {
-            let names: Vec<String> = removers.iter().map(ToString::to_string).collect();
-            span.record("policy", names.join(", "))
-        }
-    };
+    let removing = decision.parts.iter().filter(|part| part.removes);
+    let removers: Vec<String> = removing.map(|part| part.policy.to_string()).collect();
+    if removers.is_empty() {
+        span.record("policy", display(&decision.decided_by));
+    } else {
+        span.record("policy", removers.join(", "));
+    }
     span.record("verdict", verdict(&decision.answer));
     let lost = S::lost(question, &decision.answer);
     if lost > 0 {
@@ -385,15 +382,10 @@ pub(crate) struct PendingDecision<S: Slot> {
     undecided: Undecided,
     pub(crate) asked: Vec<LinkRecord>,
     fallbacks: Vec<Fallback>,
-    /// The last policy that decided something.
-    last: Option<Arc<PolicyIdentity>>,
-    /// Those that decided a part, each with the items that it deferred.
-    earlier: Vec<(Arc<PolicyIdentity>, Vec<usize>)>,
+    parts: Vec<DecidedPart>,
     brake: Brake,
     /// How many running machines what is decided so far removes.
     removed: usize,
-    /// Whose answers so far remove machines of a batch.
-    removers: Vec<Arc<PolicyIdentity>>,
 }
 
 impl<S: Slot> PendingDecision<S> {
@@ -402,13 +394,11 @@ impl<S: Slot> PendingDecision<S> {
         PendingDecision {
             brake,
             removed: 0,
-            removers: Vec::new(),
             answer: None,
             undecided: Undecided::Whole,
             asked: Vec::with_capacity(links),
             fallbacks: Vec::new(),
-            last: None,
-            earlier: Vec::new(),
+            parts: Vec::new(),
         }
     }
 
@@ -454,10 +444,8 @@ impl<S: Slot> PendingDecision<S> {
         let outcome = match result {
             Ok(answer) => {
                 self.removed += S::removed(question, &answer);
-                if S::lost(question, &answer) > 0 {
-                    self.removers.push(Arc::clone(link.identity()));
-                }
-                self.take(answer, link.identity())
+                let removes = S::lost(question, &answer) > 0;
+                self.take(answer, removes, link.identity())
             }
             Err(mut failure) => {
                 let by_size =
@@ -493,8 +481,8 @@ impl<S: Slot> PendingDecision<S> {
         !matches!(self.undecided, Undecided::Nothing)
     }
 
-    /// Takes over what an answer decides.
-    fn take(&mut self, answer: S::Answer, identity: &Arc<PolicyIdentity>) -> Outcome {
+    /// Takes over what an answer decides. `removes`: it removes machines.
+    fn take(&mut self, answer: S::Answer, removes: bool, identity: &Arc<PolicyIdentity>) -> Outcome {
         let deferred = S::deferred(&answer);
         if deferred == Deferred::Whole {
             return Outcome::Deferred;
@@ -503,8 +491,8 @@ impl<S: Slot> PendingDecision<S> {
             (Undecided::Items(items), Some(whole)) => S::merge(whole, items, answer),
             _ => self.answer = Some(answer),
         }
-        self.last = Some(identity.clone());
-        match deferred {
+        let mut part = DecidedPart { policy: Arc::clone(identity), deferred: Vec::new(), removes };
+        let outcome = match deferred {
             Deferred::Items(items) => {
                 let left = items.len();
                 // Positions in the part become positions in the whole.
@@ -512,7 +500,7 @@ impl<S: Slot> PendingDecision<S> {
                     Undecided::Items(open) => items.into_iter().map(|item| open[item]).collect(),
                     Undecided::Whole | Undecided::Nothing => items,
                 };
-                self.earlier.push((identity.clone(), items.clone()));
+                part.deferred.clone_from(&items);
                 self.undecided = Undecided::Items(items);
                 Outcome::DecidedPart { deferred: u32::try_from(left).unwrap_or(u32::MAX) }
             }
@@ -520,7 +508,9 @@ impl<S: Slot> PendingDecision<S> {
                 self.undecided = Undecided::Nothing;
                 Outcome::Decided
             }
-        }
+        };
+        self.parts.push(part);
+        outcome
     }
 
     /// `by_size`: the question's size caused the failure, so it does not count against the policy.
@@ -563,8 +553,8 @@ impl<S: Slot> PendingDecision<S> {
     /// The answer, completed by the last resort where nobody decided.
     pub(crate) fn close(&mut self, question: &S::Question) -> (S::Answer, DecidedBy) {
         match (std::mem::replace(&mut self.undecided, Undecided::Nothing), self.answer.take()) {
-            (Undecided::Nothing, Some(answer)) => match self.last.take() {
-                Some(identity) => (answer, DecidedBy::Policy(identity)),
+            (Undecided::Nothing, Some(answer)) => match self.parts.last() {
+                Some(part) => (answer, DecidedBy::Policy(Arc::clone(&part.policy))),
                 None => (answer, DecidedBy::Keep),
             },
             (Undecided::Items(items), Some(mut answer)) => {

@@ -137,16 +137,25 @@ pub struct Decision<S: Slot> {
     pub decided_by: DecidedBy,
     /// Policies that failed before, in the order in which they were asked.
     pub fallbacks: Vec<Fallback>,
-    /// In a batch of which several policies decided items: those before the last one, in their order, each with the
-    /// items that it deferred.
-    pub(crate) earlier: Vec<(Arc<PolicyIdentity>, Vec<usize>)>,
+    /// What each policy decided, in the order in which they were asked.
+    pub(crate) parts: Vec<DecidedPart>,
+}
+
+/// What one policy decided.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct DecidedPart {
+    pub(crate) policy: Arc<PolicyIdentity>,
+    /// The items of a batch that it deferred.
+    pub(crate) deferred: Vec<usize>,
+    /// Whether its answer removes machines.
+    pub(crate) removes: bool,
 }
 
 impl<S: Slot> Decision<S> {
     /// Who decided this item of a batch.
     pub fn decider(&self, item: usize) -> DecidedBy {
-        match self.earlier.iter().find(|(_, deferred)| !deferred.contains(&item)) {
-            Some((policy, _)) => DecidedBy::Policy(Arc::clone(policy)),
+        match self.parts.iter().find(|part| !part.deferred.contains(&item)) {
+            Some(part) => DecidedBy::Policy(Arc::clone(&part.policy)),
             None => self.decided_by.clone(),
         }
     }
