@@ -227,7 +227,7 @@ impl Context {
     /// The database that a URL names. `place` says where the URL was read, for messages.
     #[cfg(feature = "postgres")]
     pub(crate) fn database(&self, url: &str, place: &str) -> Result<Arc<dyn SharedLog>, Failure> {
-        let host = windlass_process::host_name().unwrap_or_else(|| "unknown".to_owned());
+        let host = windlass_process::host_name_or_unknown();
         match windlass_postgres::PostgresState::parse(url, &self.environment, host) {
             Ok(database) => Ok(Arc::new(database)),
             Err(error) => Err(Failure::usage("the database for the state cannot be used")

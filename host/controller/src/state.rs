@@ -83,7 +83,7 @@ impl StateArguments {
         let variables = std::env::vars_os();
         let environment: BTreeMap<String, String> =
             variables.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect();
-        let host = windlass_process::host_name().unwrap_or_else(|| "unknown".to_owned());
+        let host = windlass_process::host_name_or_unknown();
         match PostgresState::parse(&url, &environment, host) {
             Ok(database) => Ok(Some(database.with_shared_connections())),
             Err(error) => Err(Error::Option { option, problem: error.to_string() }),

@@ -18,6 +18,12 @@ pub fn host_name() -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
+/// The same, to name this host to others: `unknown` where it has no name.
+#[must_use]
+pub fn host_name_or_unknown() -> String {
+    host_name().unwrap_or_else(|| "unknown".to_owned())
+}
+
 /// Keeps glibc from holding on to what was needed for a moment (a listing, a burst of work): one arena for the few
 /// threads that allocate at all, and every large buffer in a mapping of its own that goes back at once. 7 of 17 MB in a
 /// runner with 500 instances, 15 of 63 MB in a controller of 500 Macs.

@@ -624,7 +624,7 @@ fn shared_state(reader: &mut Reader<'_>, group: Option<&GroupName>) -> Option<Ar
 
 #[cfg(feature = "postgres")]
 fn database(url: &str, environment: &ProcessEnvironment, group: &GroupName) -> Result<Arc<dyn SharedLog>, String> {
-    let host = windlass_process::host_name().unwrap_or_else(|| "unknown".to_owned());
+    let host = windlass_process::host_name_or_unknown();
     match windlass_postgres::PostgresState::of_group(url, &environment.variables, group, host) {
         Ok(state) => Ok(Arc::new(state)),
         Err(error) => Err(error.to_string()),
