@@ -287,6 +287,14 @@ impl Controller {
         self.process.signal("CONT")
     }
 
+    /// Waits until it has ended by itself.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn wait(&mut self) -> Result<ExitStatus> {
+        self.process.wait()
+    }
+
     /// How it ended, if it did.
     ///
     /// # Errors
