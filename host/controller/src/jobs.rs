@@ -109,8 +109,6 @@ pub(crate) struct Jobs {
     tasks: Tasks,
     /// Cancelled when one panics.
     panicked: CancellationToken,
-    /// Cancelled when everything is to end where it stands.
-    stopped: CancellationToken,
 }
 
 /// Counts a job as under way until it is dropped.
@@ -139,7 +137,6 @@ impl Jobs {
             script_permits: Arc::new(Semaphore::new(parallel)),
             tasks: Tasks::default(),
             panicked,
-            stopped: CancellationToken::new(),
         })
     }
 
@@ -222,12 +219,11 @@ impl Jobs {
     /// Ends all jobs where they stand, with what is done beside them, as the end of the process does. Each of them ends
     /// at its next wait at the latest.
     pub(crate) fn stop(&self) {
-        self.stopped.cancel();
+        self.tasks.stopped().cancel();
     }
 
     /// The same, and waits until all jobs have ended.
     pub(crate) async fn stopped(&self) {
-        self.stop();
         self.tasks.stop().await;
     }
 
@@ -236,7 +232,7 @@ impl Jobs {
     where
         W: Future<Output = ()> + Send + 'static,
     {
-        let (guard, stopped) = (EndOnPanic(self.panicked.clone()), self.stopped.clone());
+        let (guard, stopped) = (EndOnPanic(self.panicked.clone()), self.tasks.stopped().clone());
         async move {
             let _guard = guard;
             tokio::select! {
@@ -247,12 +243,20 @@ impl Jobs {
         }
     }
 
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let guard = EndOnPanic(self.panicked.clone());
+        self.tasks.spawn(async move {
+            let _guard = guard;
+            work.await;
+        });
+    }
+
     /// Lets a supervisor work until the end of the process, or until it is to leave. `on_round` is called after each
     /// round.
     pub(crate) fn supervise(&self, supervisor: Supervisor, on_round: impl FnMut(&Round) + Send + 'static) -> Control {
         let control = self.tasks.control().child();
         let of_supervisor = control.clone();
-        self.tasks.spawn(self.beside(async move { supervisor.run(&of_supervisor, on_round).await }));
+        self.spawn(async move { supervisor.run(&of_supervisor, on_round).await });
         control
     }
 
@@ -349,7 +353,7 @@ impl Jobs {
                 write_last(&mirror, ended).await;
             }
         };
-        self.tasks.spawn(self.beside(job));
+        self.spawn(job);
     }
 }
 

@@ -35,6 +35,12 @@ impl Tasks {
         &self.control
     }
 
+    /// Cancelled when all work is to end where it stands. Who cancels it does not wait for that; see [`Tasks::stop`].
+    #[must_use]
+    pub fn stopped(&self) -> &CancellationToken {
+        &self.stopped
+    }
+
     /// Works in the background for as long as the host lives.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         // A task would have room for the work twice: where it is given, and where it is done.
