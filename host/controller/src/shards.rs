@@ -1,7 +1,7 @@
 //! Replicas that divide the shards among them.
 //!
-//! Each shard has a Lease as a leader has one ([`crate::lease`]), and whoever holds it works on the shard as a leader
-//! works on everything: with a journal, accounts, jobs and watches of its own, which keep what is in the shard. So a
+//! Each shard has a Lease as a leader has one ([`crate::lease`]), and its holder works on the shard as a leader works on
+//! everything: with a journal, accounts, jobs and watches of its own, which keep what is in the shard. So a
 //! shard costs as many watches as a leader does; in exchange nothing of one shard is in another. A shard whose Lease is
 //! lost, or that fails, ends where it stands, as the process of a leader does, and the others go on.
 //!

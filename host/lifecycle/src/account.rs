@@ -184,8 +184,9 @@ pub(crate) type Catalogues = Mutex<BTreeMap<Zone, Arc<Answer<Arc<Catalogue>, Arc
 impl Lifecycle {
     /// What Scaleway does not have for so many servers of a specification, and what could not be seen; see
     /// [`account_problems`] and [`check_quotas`]. Many creations in one zone read its catalogue once a minute, and the
-    /// creations themselves use the image that is found here. Where Scaleway does not answer in time nothing is found: the creation will tell. For a `count` of 0 no quotas are
-    /// asked: whoever makes servers one by one would ask them for each.
+    /// creations themselves use the image that is found here. Where Scaleway does not answer in time nothing is found:
+    /// the creation will tell. For a `count` of 0 no quotas are asked: a caller that makes servers one by one would ask
+    /// them for each.
     pub async fn account_problems(&self, specification: &ServerSpecification, count: usize) -> Vec<AccountProblem> {
         let client = &self.shared.client;
         let look = async {

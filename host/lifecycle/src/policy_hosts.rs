@@ -1,8 +1,8 @@
 //! Which policies are in force in the hosts that share a log: each publishes there how its policies are doing.
 //!
 //! A host has one stream, under the name by which it is registered. What it says replaces what it said before, and
-//! counts for as long as the registration does. What those have left that are not registered any more is removed by
-//! whoever publishes next.
+//! counts for as long as the registration does. The host that begins to publish next removes what hosts left
+//! that are not registered any more.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -102,7 +102,7 @@ impl StatusPublisher {
             if let Some(evidence) = state.moved()? {
                 return Err(Error::HistoryMoved { path: state.location(), evidence });
             }
-            // Whoever makes the journal gives it the owner's name.
+            // The process that makes the journal gives it the owner's name.
             drop(Journal::read_only(&state)?);
             let journal = Journal::open(&state, Durability::default())?;
             let runner = journal.register(&Randomness::new(None))?;

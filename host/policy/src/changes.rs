@@ -5,7 +5,7 @@
 //! ([`status`](crate::status)), never by a decision. Changes that follow each other within its pause are reported as
 //! one. At 1 MiB the file becomes `changes.before.jsonl`, in the place of an older one.
 //!
-//! Once a change is written, an event `policy` says the same to whoever listens: the export makes a log record of it.
+//! Once a change is written, an event `policy` says the same: the export makes a log record of it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -51,7 +51,7 @@ pub struct PolicyChange {
 }
 
 impl PolicyChange {
-    /// Says it to whoever listens. Log lines for people are written where it happens.
+    /// Emits it as an event. Log lines for people are written where it happens.
     fn tell(&self) {
         let (before, source, why) = match &self.what {
             PolicyEventKind::InForce { source } => (None, Some(source.as_str()), None),
