@@ -339,6 +339,7 @@ impl Accounts {
         options.owner = Some(owner.clone());
         options.project = Some(keys.project.clone());
         options.limits = shared.limits;
+        options.publishes_policies = false;
         let lifecycle = Lifecycle::open(options)?;
         lifecycle.check_history()?;
         let supervisor = Supervisor::new(lifecycle.clone(), shared.supervision.clone());

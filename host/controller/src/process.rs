@@ -10,8 +10,8 @@ use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 use windlass_cluster::Destinations;
 use windlass_lifecycle::{
-    Lifecycle, OtherOwners, OwnerName, Runtime, RuntimeOptions, StateDirectory, Supervisor, SupervisorOptions,
-    SweepRequest,
+    Lifecycle, OtherOwners, OwnerName, Runtime, RuntimeOptions, StateDirectory, StatusPublisher, Supervisor,
+    SupervisorOptions, SweepRequest,
 };
 use windlass_policy::{Asker, Compiler};
 use windlass_scaleway::{Environment, ExplicitSettings, Zone};
@@ -73,6 +73,8 @@ pub async fn run(arguments: RunArguments, shutdown: CancellationToken) -> Result
     // Waiting for the Lease is being ready: otherwise a roll-out of two would wait for ever.
     health.set_ready(true);
     let _watch = process.runtime.watch();
+    // Once, and not for each shard and account.
+    let _publisher = StatusPublisher::start(&process.runtime.state, &process.runtime.policies);
     if arguments.shards == 1 {
         process.lead(&arguments, &shutdown, &health).await
     } else {
@@ -289,6 +291,7 @@ impl Process {
         options.limits.claim_settle = arguments.claim_settle;
         options.limits.second_look = arguments.second_look;
         options.project.clone_from(&self.settings.project);
+        options.publishes_policies = false;
         let limits = options.limits;
         // Only who leads works with the journal, so what stands open in it is a dead process's.
         let lifecycle = Lifecycle::open(options)?;

@@ -65,6 +65,9 @@ pub struct Options {
     /// Makes ids and jitter reproducible. Absent: the operating system's randomness.
     pub seed: Option<u64>,
     pub limits: Limits,
+    /// Whether the hosts that share the journal are told how the policies are doing. Default true. False where the
+    /// process tells them itself, once for all its lifecycles, by a [`StatusPublisher`].
+    pub publishes_policies: bool,
 }
 
 impl Options {
@@ -82,6 +85,7 @@ impl Options {
             clock: Clock::System,
             seed: None,
             limits: Limits::default(),
+            publishes_policies: true,
         }
     }
 }
@@ -129,9 +133,11 @@ impl Lifecycle {
         let randomness = Randomness::new(options.seed);
         let runner = journal.register(&randomness)?;
         let publisher = match moved {
-            None => StatusPublisher::of(&options.state_directory, &options.policies, &journal, runner.name()),
-            // Nothing is written where the history does not take place.
-            Some(_) => None,
+            None if options.publishes_policies => {
+                StatusPublisher::of(&options.state_directory, &options.policies, &journal, runner.name())
+            }
+            // Elsewhere the process tells it, or the history does not take place here, and nothing is written.
+            _ => None,
         };
         Ok(Self {
             shared: Arc::new(Shared {

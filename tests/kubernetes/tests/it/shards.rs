@@ -89,6 +89,12 @@ async fn replicas_divide_the_shards_and_one_takes_over_those_of_another_that_is_
         let of_first = works_on(&first, 2).await?;
         ensure!(of_first.is_disjoint(&of_second), "{of_first:?} {of_second:?}");
         make(&teams, "before").await?;
+        eventually("each replica publishes its policies once", || async {
+            let published = server.execute(&format!("select count(*) from {SCHEMA}.streams where family like '%host'"));
+            ensure!(published == "2", "{published}");
+            Ok(())
+        })
+        .await?;
         for (name, replica) in [("first", &first), ("second", &second)] {
             ensure!(replica.reconciles(Kind::InstanceMachine).await? > 0, "the {name} did nothing");
         }
@@ -100,7 +106,7 @@ async fn replicas_divide_the_shards_and_one_takes_over_those_of_another_that_is_
         ensure!(creations(&server)? == 2 * teams.len(), "{}", creations(&server)?);
         ensure!(scene.scaleway().instances().len() == 2 * teams.len());
 
-        // A new one gets its share again, and whoever gives up a shard does nothing more in it.
+        // A new one gets its share again, and a replica that gives up a shard does nothing more in it.
         let mut third = scene.start(&replica(&server, &scene, "third")).await?;
         let of_third = works_on(&third, 2).await?;
         ensure!(works_on(&second, 2).await?.is_disjoint(&of_third));
