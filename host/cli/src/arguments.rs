@@ -422,6 +422,21 @@ pub(crate) enum StateCommand {
     Hosts,
     /// Move journal and clusters from a directory to a database, or back
     Migrate(MigrateState),
+    /// Take a database back to the version of an older windlass
+    Downgrade(DowngradeState),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DowngradeState {
+    /// The version that the older windlass knows, according to its message; 0 removes all tables
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) to: u32,
+    /// Only print what would be lost
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Take it back without asking; required if there is no terminal
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -634,7 +649,7 @@ pub(crate) enum PolicyCommand {
     Push(PushPolicy),
     /// Pull a policy from a registry into a file, with its signature
     Pull(PullPolicy),
-    /// Pin the digest of each configured tag in a lock file next to the configuration
+    /// Pin the digest of each configured tag, in a lock file next to the configuration or in the shared database
     Lock(LockPolicies),
 }
 

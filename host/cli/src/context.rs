@@ -21,7 +21,7 @@ use windlass_inspect::{Commands, Inspector};
 use windlass_lifecycle::log::SharedLog;
 use windlass_lifecycle::{
     Error as LifecycleError, Journal, Lifecycle, MachineReader, Options, OtherOwners, OwnerName, StateDirectory,
-    scaleway_capabilities,
+    scaleway_capabilities, tag_lock,
 };
 use windlass_policy::slots::SlotName;
 use windlass_policy::{Asker, Capability, Compiler, Error as PolicyError, Host, HostOptions, Source, Watch};
@@ -38,7 +38,8 @@ use crate::detached;
 /// How long a look at Scaleway may take whose answer is not what a command was asked for.
 const ASIDE: Duration = Duration::from_secs(10);
 
-/// What the lock file beside the configuration has to say.
+/// What the locked tags have to say: those in the lock file beside the configuration, or in the database that has the
+/// state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Locking {
     /// The digests of tags, where there is a configuration.
@@ -523,7 +524,7 @@ impl Context {
     ) -> Result<Registries, Failure> {
         let lock = match (locking, &self.configuration.file) {
             (Locking::Ignored, _) | (Locking::Used, None) => None,
-            (_, Some(file)) => Some(file.with_extension("lock")),
+            (_, Some(file)) => Some(tag_lock(self.shared_state()?, LockFile::at(file.with_extension("lock")))),
             (Locking::Required, None) => {
                 return Err(Failure::usage("there is no configuration file, so there are no tags to lock")
                     .remedy("name one with --config or WINDLASS_CONFIG"));
@@ -537,7 +538,7 @@ impl Context {
             options.environment = self.environment.clone();
             options.trust = trust.clone();
             options.state = state;
-            options.lock = lock.clone().map(LockFile::at);
+            options.lock = lock.clone();
             Registries::new(options)
         };
         let state = self.state_directory().and_then(|state| self.folder_of(&state));

@@ -12,7 +12,6 @@ use windlass_policy::slots::Provisioning;
 use windlass_policy::slots::provisioning::{self, Verdict};
 use windlass_policy::slots::types::Failure;
 
-use crate::failure;
 use crate::record::{
     Cluster, ClusterEventKind, ClusterOperation, ClusterState, Node, NodeRole, NodeState, OperationKind,
     OperationState, Recovery,
@@ -85,16 +84,16 @@ async fn recover(run: &Run, stop: Stop) -> Result<Result<ClusterOutcome, Error>,
         None => decide(run, &failed).await?,
     };
     tracing::warn!(cluster = %run.name, operation = %kind, stage = %recovery.stage,
-        cause = %failure::words(&recovery.cause),
+        cause = %recovery.cause.words(),
         state = %recovery.state, delete = recovery.delete.len(), "recovering");
-    let first = format!("{kind} failed at the stage {}: {}", recovery.stage, failure::words(&recovery.cause));
+    let first = format!("{kind} failed at the stage {}: {}", recovery.stage, recovery.cause.words());
     let rolled_back = carry_out(run, &recovery).await;
     let (state, second) = match rolled_back {
         Ok(()) => (OperationState::Recovered, None),
         Err(Stop::Failed(again)) => {
             let words = match again.failure == recovery.cause {
                 true => "the rollback failed in the same way".to_owned(),
-                false => format!("the rollback failed, too: {}", failure::words(&again.failure)),
+                false => format!("the rollback failed, too: {}", again.failure.words()),
             };
             (OperationState::Failed, Some(words))
         }
@@ -224,7 +223,7 @@ async fn vanished(run: &Run) -> Result<ClusterOutcome, Error> {
         });
     }
     let book = run.book.lock();
-    let cause = failure::of_class(
+    let cause = Failure::of_class(
         windlass_policy::slots::types::FailureClass::Other,
         "the cluster's record is gone, and not everything of it could be removed",
     );

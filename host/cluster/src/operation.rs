@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::Either;
-use windlass_policy::slots::types::FailureClass;
+use windlass_policy::slots::types::{Failure, FailureClass};
 
 use crate::record::{Node, NodeRole, NodeState, Stage};
 use crate::run::{Run, Stop};
@@ -14,7 +14,7 @@ use crate::stages::look::look;
 use crate::stages::servers::{CloudInits, cloud_inits, make, remove};
 use crate::stages::validate::{growing, validate};
 use crate::stages::wait::{prepare, wait};
-use crate::{ClusterOutcome, Error, failure, handler};
+use crate::{ClusterOutcome, Error, handler};
 
 /// Where an operation begins in this process.
 pub(crate) enum Start {
@@ -83,7 +83,7 @@ async fn choose(run: &Run, request: &ScaleRequest, gone: &BTreeSet<String>) -> R
         select(&book.cluster, &nodes, request, gone)
     };
     let refused = |error: Error| {
-        Stop::failed(Stage::Validate, failure::of_class(FailureClass::InvalidArguments, error.to_string()))
+        Stop::failed(Stage::Validate, Failure::of_class(FailureClass::InvalidArguments, error.to_string()))
     };
     let selection = selected.map_err(refused)?;
     run.change(|book, change| {

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use windlass_lifecycle::{OperationId, OperationState as JournalState, Phase, ResourceKind};
 use windlass_policy::PolicyIdentity;
 use windlass_policy::slots::SlotName;
-use windlass_policy::slots::types::FailureClass;
+use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::ServerState;
 
@@ -18,7 +18,7 @@ use crate::record::{ClusterEventKind, ClusterState, Node, NodeState, OperationKi
 use crate::run::{Book, Run, Stop};
 use crate::status::ClusterOutcome;
 use crate::store::{StoreError, StoredCluster};
-use crate::{ClusterControl, Error, failure};
+use crate::{ClusterControl, Error};
 
 /// What a resume did with one cluster.
 #[derive(Debug)]
@@ -206,7 +206,7 @@ impl Clusters {
             (Ok(()), _) if cancelled => Start::Handler(Stop::called_off(stage)),
             (Ok(()), _) => {
                 let words = "the process that ran the operation ended before it did";
-                Start::Handler(Stop::failed(stage, failure::of_class(FailureClass::Interrupted, words)))
+                Start::Handler(Stop::failed(stage, Failure::of_class(FailureClass::Interrupted, words)))
             }
         };
         self.run_to_end(run, start, active, control).await
@@ -272,7 +272,7 @@ fn leave_as_it_is(stage: Stage) -> Recovery {
     let words = "the state directory was taken over after the operation began, which may have continued elsewhere";
     Recovery {
         stage,
-        cause: failure::of_class(FailureClass::Interrupted, words),
+        cause: Failure::of_class(FailureClass::Interrupted, words),
         state: ClusterState::Error,
         delete: Vec::new(),
         decided_by: "the host".to_owned(),

@@ -13,12 +13,12 @@ use windlass_policy::PinnedPolicies;
 use windlass_policy::slots::types::{Failure, FailureClass, Subject};
 use windlass_policy::slots::{Slot, retry};
 
+use crate::ClusterControl;
 use crate::name::ClusterName;
 use crate::record::{Cluster, ClusterEvent, ClusterEventKind, ClusterOperation, Node, NodeRole, OperationKind, Stage};
 use crate::shared::Shared;
 use crate::store::{Change, Fence, Requests, StoreError};
 use crate::trace::{Step, Trace};
-use crate::{ClusterControl, failure};
 
 /// No attempt at a step begins later than this after the first one, whatever a policy says.
 pub(crate) const MAX_WAITS: Duration = Duration::from_secs(3_600);
@@ -53,7 +53,7 @@ impl Stop {
     }
 
     pub(crate) fn called_off(stage: Stage) -> Self {
-        Self::failed(stage, failure::of_class(FailureClass::Cancelled, "the operation was cancelled"))
+        Self::failed(stage, Failure::of_class(FailureClass::Cancelled, "the operation was cancelled"))
     }
 
     /// The more serious of two: what ends everything first, then a failure, then one that only follows from
@@ -205,7 +205,7 @@ impl Run {
             stage: step.stage,
             step: step.words.to_owned(),
             node: node.to_owned(),
-            reason: failure::bounded(reason),
+            reason: Failure::bounded(reason),
         }
     }
 
@@ -327,7 +327,7 @@ impl Run {
                     step: step.words.to_owned(),
                     attempt,
                     milliseconds: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
-                    failure: failure::words(&failed),
+                    failure: failed.words(),
                     reason: decision.reason.clone(),
                 },
             ));

@@ -76,6 +76,7 @@ pub(crate) fn state<'n>(operation: &ClusterOperation, nodes: impl IntoIterator<I
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use windlass_policy::slots::types::{Failure, FailureClass};
 
     use super::*;
     use crate::record::{Recovery, Stage};
@@ -106,7 +107,7 @@ mod tests {
     fn operation(kind: OperationKind, state: OperationState, decided: Option<ClusterState>) -> ClusterOperation {
         let recovery = decided.map(|state| Recovery {
             stage: Stage::Validate,
-            cause: crate::failure::of_class(windlass_policy::slots::types::FailureClass::Other, "why"),
+            cause: Failure::of_class(FailureClass::Other, "why"),
             state,
             delete: Vec::new(),
             decided_by: "default".into(),

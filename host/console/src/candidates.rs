@@ -16,6 +16,7 @@ use tokio::runtime::Handle;
 use windlass_distribution::files::read_bounded;
 use windlass_policy::slots::SlotName;
 use windlass_policy::{DecisionRecord, Digest, Host, Link, LoadedPolicy, Replay, ReplayAgainst};
+use windlass_process::with_causes;
 
 use crate::Error;
 
@@ -97,7 +98,7 @@ impl Candidates {
             Err(why) => return Ok(Err(why)),
         };
         let replayed = Handle::current().block_on(self.host.replay(record, &ReplayAgainst::Policy(policy)));
-        Ok(replayed.map_err(|error| message(&error)))
+        Ok(replayed.map_err(|error| with_causes(&error)))
     }
 
     fn load(
@@ -132,23 +133,7 @@ impl Candidates {
                 }
                 Ok(Ok(policy))
             }
-            Err(error) => Ok(Err(message(&error))),
+            Err(error) => Ok(Err(with_causes(&error))),
         }
     }
-}
-
-/// An error and its causes in one line.
-fn message(error: &windlass_policy::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(of) = cause {
-        // Some say their cause themselves.
-        let more = of.to_string();
-        if !words.contains(&more) {
-            words.push_str(": ");
-            words.push_str(&more);
-        }
-        cause = of.source();
-    }
-    words
 }

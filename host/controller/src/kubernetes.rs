@@ -48,16 +48,7 @@ pub(crate) async fn config(kubeconfig: Option<&Path>) -> Result<Config, Error> {
 
 /// An error of the API server with its causes, of which only the last tells what happened.
 pub(crate) fn words(error: &kube::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(next) = cause {
-        let said = next.to_string();
-        if !words.contains(&said) {
-            words = format!("{words}: {said}");
-        }
-        cause = next.source();
-    }
-    words
+    windlass_process::with_causes(error)
 }
 
 /// The objects of a kind in one namespace, or in all.

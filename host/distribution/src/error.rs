@@ -67,9 +67,13 @@ pub enum Error {
     #[error("the credentials for {registry}: {problem}")]
     Credentials { registry: String, problem: String },
 
-    /// The lock file can't be used.
-    #[error("the lock file {file}: {problem}")]
-    Lock { file: String, problem: String },
+    /// What tags are locked to can't be read or written.
+    #[error("the locked tags in {place}: {problem}")]
+    Lock {
+        /// The file, or where else they are.
+        place: String,
+        problem: String,
+    },
 
     /// Nobody who is trusted has signed it.
     #[error(transparent)]

@@ -43,6 +43,6 @@ pub use signature::{Claim, MINISIGN_SUFFIX, SIGSTORE_SUFFIX, Signature, Signatur
 pub use trust::{SignedBy, Trust, Untrusted};
 
 #[cfg(feature = "registry")]
-pub use lock::{LockFile, LockedTag};
+pub use lock::{LockFile, LockedTag, TagLock};
 #[cfg(feature = "registry")]
 pub use registries::{Registries, RegistryOptions};

@@ -1,7 +1,8 @@
-//! The lock file: the digest that each tag had when it was first used. A tag that is moved later changes nothing.
+//! The digest that each tag had when it was first used, in a lock file or elsewhere. A tag that is moved later changes
+//! nothing.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cap_std::ambient_authority;
@@ -23,7 +24,28 @@ const VERSION: u32 = 1;
 const TRIES: u32 = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 const HEADER: &str = "# The digest of each tag when it was first used. To have a tag looked up again, remove its entry and restart the\n\
-     # program. For the command line, run `windlass policy lock --update` instead.\n";
+     # program. For the command line, and with state in a database, run `windlass policy lock --update` instead.\n";
+
+/// Where tags are locked. A tag that is locked by several processes at a time is locked to one digest for all of them.
+pub trait TagLock: Send + Sync {
+    /// The digest of a tag, where it is locked.
+    ///
+    /// # Errors
+    /// What is locked can't be read.
+    fn get(&self, reference: &Reference) -> Result<Option<ContentDigest>, Error>;
+
+    /// Locks these tags, whatever they are locked to, besides those that are.
+    ///
+    /// # Errors
+    /// What is locked can't be read or written.
+    fn lock(&self, tags: &[LockedTag]) -> Result<(), Error>;
+
+    /// Locks a tag unless it is locked already, by whomever, and returns the digest that it is locked to.
+    ///
+    /// # Errors
+    /// What is locked can't be read or written.
+    fn lock_first(&self, tag: &LockedTag) -> Result<ContentDigest, Error>;
+}
 
 /// A lock file, which need not be there yet.
 #[derive(Clone, Debug)]
@@ -69,36 +91,18 @@ impl LockFile {
         LockFile { path: path.into() }
     }
 
-    /// The digest of a tag, where it is locked.
+    /// That of a service, in the state directory at this path.
+    pub fn of_service(state: &Path) -> LockFile {
+        LockFile::at(state.join("policies.lock"))
+    }
+
+    /// All tags that are locked.
     ///
     /// # Errors
     /// The file is there and can't be used.
-    pub fn get(&self, reference: &Reference) -> Result<Option<ContentDigest>, Error> {
-        Ok(self.read()?.remove(&reference.to_string()))
-    }
-
-    /// Locks these tags, besides those that are.
-    ///
-    /// # Errors
-    /// The file is there and can't be used, or can't be written.
-    pub fn lock(&self, tags: &[LockedTag]) -> Result<(), Error> {
-        let _alone = self.alone()?;
-        let mut locked = self.read()?;
-        locked.extend(tags.iter().map(|tag| (tag.reference.to_string(), tag.digest)));
-        self.write(locked)
-    }
-
-    /// Locks a tag unless it is locked already, by whomever, and returns the digest that it is locked to.
-    pub(crate) fn lock_first(&self, tag: &LockedTag) -> Result<ContentDigest, Error> {
-        let _alone = self.alone()?;
-        let mut locked = self.read()?;
-        let reference = tag.reference.to_string();
-        if let Some(digest) = locked.get(&reference) {
-            return Ok(*digest);
-        }
-        locked.insert(reference, tag.digest);
-        self.write(locked)?;
-        Ok(tag.digest)
+    pub fn all(&self) -> Result<Vec<LockedTag>, Error> {
+        let locked = self.read()?.into_iter();
+        locked.map(|(reference, digest)| Ok(LockedTag { reference: reference.parse()?, digest })).collect()
     }
 
     /// Keeps other writers away until it is dropped. The file itself is replaced by each, so its folder is what is
@@ -167,6 +171,31 @@ impl LockFile {
     }
 
     fn problem(&self, problem: &str) -> Error {
-        Error::Lock { file: self.path.display().to_string(), problem: printable(problem) }
+        Error::Lock { place: self.path.display().to_string(), problem: printable(problem) }
+    }
+}
+
+impl TagLock for LockFile {
+    fn get(&self, reference: &Reference) -> Result<Option<ContentDigest>, Error> {
+        Ok(self.read()?.remove(&reference.to_string()))
+    }
+
+    fn lock(&self, tags: &[LockedTag]) -> Result<(), Error> {
+        let _alone = self.alone()?;
+        let mut locked = self.read()?;
+        locked.extend(tags.iter().map(|tag| (tag.reference.to_string(), tag.digest)));
+        self.write(locked)
+    }
+
+    fn lock_first(&self, tag: &LockedTag) -> Result<ContentDigest, Error> {
+        let _alone = self.alone()?;
+        let mut locked = self.read()?;
+        let reference = tag.reference.to_string();
+        if let Some(digest) = locked.get(&reference) {
+            return Ok(*digest);
+        }
+        locked.insert(reference, tag.digest);
+        self.write(locked)?;
+        Ok(tag.digest)
     }
 }

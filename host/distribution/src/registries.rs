@@ -13,7 +13,7 @@ use crate::client::{Access, Client, MAX_BUNDLES, MAX_MANIFEST_BYTES, Manifest, r
 use crate::credentials::DockerConfiguration;
 use crate::digest::ContentDigest;
 use crate::error::Error;
-use crate::lock::{LockFile, LockedTag};
+use crate::lock::{LockFile, LockedTag, TagLock};
 use crate::manifest::read_manifest;
 use crate::reference::Reference;
 use crate::settings::{HostSettings, RegistrySettings};
@@ -37,7 +37,7 @@ pub struct RegistryOptions {
     /// The folder for the cache. Several processes may share it. Absent: nothing is cached.
     pub state: Option<Dir>,
     /// Where tags are locked. Absent: a tag is looked up each time.
-    pub lock: Option<LockFile>,
+    pub lock: Option<Arc<dyn TagLock>>,
     /// Who must have signed what a tag is, before it is locked. Whoever fetches has to verify all the same.
     pub trust: Option<Arc<Trust>>,
     /// The variables `DOCKER_CONFIG`, `HOME` and, for credential helpers, `PATH`.
@@ -78,7 +78,7 @@ impl RegistryOptions {
         let mut options = RegistryOptions::new(settings).with_environment_of_process();
         options.trust = trust;
         options.state = Some(state.try_clone()?);
-        options.lock = Some(LockFile::at(path.join("policies.lock")));
+        options.lock = Some(Arc::new(LockFile::of_service(path)));
         options.deadline = SERVICE_DEADLINE;
         Ok(options)
     }
@@ -96,7 +96,7 @@ pub struct Registries {
     settings: RegistrySettings,
     folder: PathBuf,
     cache: Option<Cache>,
-    lock: Option<LockFile>,
+    lock: Option<Arc<dyn TagLock>>,
     trust: Option<Arc<Trust>>,
     docker: DockerConfiguration,
     deadline: Duration,
@@ -151,7 +151,7 @@ impl Registries {
     /// Looks a tag up and locks what it is now, whatever is locked. Blocks.
     ///
     /// # Errors
-    /// No registry has it, or it can't be locked; then the lock file stays as it was.
+    /// No registry has it, or it can't be locked; then what is locked stays as it was.
     pub fn lock(&self, reference: &Reference, most: u64) -> Result<ContentDigest, Error> {
         let artifact = self.fetch_from_registries(reference, most)?;
         if let Some(trust) = &self.trust {

@@ -17,7 +17,7 @@ use windlass_policy::{DecidedBy, DecisionRecord, DecisionSummary, FailureKind, L
 use crate::text::instant;
 #[cfg(feature = "terminal")]
 use crate::text::{bold, dim, printable};
-use crate::words::{counted, failure_words, human_duration, kind_word};
+use crate::words::{counted, human_duration, kind_word};
 
 /// How many servers, resources, nodes or places of one decision are listed one by one.
 const MAX_TOLD: usize = 20;
@@ -267,7 +267,7 @@ fn bounded(lines: impl IntoIterator<Item = String>) -> Vec<String> {
 
 fn caused_by(failure: &Failure) -> String {
     let lost = if failure.ambiguous { "; the call may have taken effect all the same" } else { "" };
-    format!("{} ({}){lost}", failure_words(failure), kind_word(&failure.class))
+    format!("{} ({}){lost}", failure.words(), kind_word(&failure.class))
 }
 
 fn state_mapping_question(question: &state_mapping::Question) -> Vec<String> {

@@ -27,21 +27,6 @@ pub fn human_duration(duration: Duration) -> String {
     }
 }
 
-/// A failure in one line: Scaleway's words, then status, type and call.
-pub fn failure_words(failure: &types::Failure) -> String {
-    let mut details = Vec::new();
-    details.extend(failure.status.map(|status| status.to_string()));
-    details.extend(failure.error_type.clone());
-    if let (Some(method), Some(path)) = (&failure.method, &failure.path) {
-        details.push(format!("{method} {path}"));
-    }
-    if details.is_empty() || failure.path.as_ref().is_some_and(|path| failure.message.contains(path.as_str())) {
-        failure.message.clone()
-    } else {
-        format!("{} ({})", failure.message, details.join(", "))
-    }
-}
-
 /// Why an operation failed or left something; empty where there is nothing to say.
 #[must_use]
 pub fn why_words(operation: &Operation) -> String {
@@ -60,7 +45,7 @@ pub fn cause_words(cause: &Value) -> String {
     let step = cause.get("step").and_then(Value::as_str).map(|step| format!("{step}: ")).unwrap_or_default();
     let failure = cause.get("failure").unwrap_or(cause);
     match serde_json::from_value::<types::Failure>(failure.clone()) {
-        Ok(failure) => format!("{step}{}", failure_words(&failure)),
+        Ok(failure) => format!("{step}{}", failure.words()),
         Err(_) => format!("{step}{}", brief(failure)),
     }
 }

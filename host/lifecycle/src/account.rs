@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 use windlass_policy::slots::types::{Failure, FailureClass, Money};
@@ -17,7 +18,7 @@ use windlass_scaleway::types::instance::{ListImages, ServerType, Stock};
 use windlass_scaleway::{Client, Zone};
 
 use crate::answer::Answer;
-use crate::failure::{AttemptFailure, of_class, of_error, words};
+use crate::failure::{AttemptFailure, of_class, of_error};
 use crate::images::{Images, Wanted};
 use crate::lifecycle::Lifecycle;
 use crate::placement::euros;
@@ -59,7 +60,7 @@ impl AccountProblem {
 
 impl fmt::Display for AccountProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.field, words(&self.failure))
+        write!(formatter, "{}: {}", self.field, self.failure.words())
     }
 }
 
@@ -257,17 +258,38 @@ async fn problems_of(
     wanted.normalize();
     let mut problems = Vec::new();
     catalogue.find_problems(&wanted, &mut problems);
-    let (image, groups, networks, volumes) = futures::join!(
-        image_problem(client, images, &wanted, catalogue),
-        group_problems(client, &wanted),
-        network_problems(client, &wanted),
-        existing_volume_problems(client, &wanted),
-    );
-    problems.extend(image);
-    problems.extend(groups);
-    problems.extend(networks);
-    problems.extend(volumes);
+    problems.extend(looked_up(client, images, &wanted, catalogue).await.1);
     problems
+}
+
+/// The name of a specification's image, where it is there, and what Scaleway does not have of all that a specification
+/// names beside its server types, or what could not be seen. The image has to fit those server types that the catalogue
+/// has.
+pub async fn look_up(
+    client: &Client,
+    wanted: &ServerSpecification,
+    catalogue: &Catalogue,
+) -> (Option<String>, Vec<AccountProblem>) {
+    looked_up(client, &Arc::default(), wanted, catalogue).await
+}
+
+async fn looked_up(
+    client: &Client,
+    images: &Arc<Images>,
+    wanted: &ServerSpecification,
+    catalogue: &Catalogue,
+) -> (Option<String>, Vec<AccountProblem>) {
+    let (image, groups, networks, volumes) = futures::join!(
+        find_image(client, images, wanted, catalogue),
+        group_problems(client, wanted),
+        network_problems(client, wanted),
+        existing_volume_problems(client, wanted),
+    );
+    let (name, problem) = match image {
+        Ok(name) => (Some(name), None),
+        Err(problem) => (None, Some(problem)),
+    };
+    (name, problem.into_iter().chain(groups).chain(networks).chain(volumes).collect())
 }
 
 /// That Scaleway knows no such zone, and which it knows.
@@ -284,7 +306,7 @@ pub fn no_servers_in(zone: &Zone) -> String {
 }
 
 /// That there is no image with this label, and what it resembles.
-pub async fn no_image(client: &Client, label: &str) -> String {
+async fn no_image(client: &Client, label: &str) -> String {
     let known = client.marketplace().images().await.unwrap_or_default();
     let meant = windlass_policy::nearest(label, known.iter().map(|image| image.label.as_str()));
     let instead = match meant {
@@ -294,12 +316,13 @@ pub async fn no_image(client: &Client, label: &str) -> String {
     format!("there is no image with the label {label}; {instead}")
 }
 
-async fn image_problem(
+/// Its name; of the project's own, that of the newest for one of the types.
+async fn find_image(
     client: &Client,
-    images: &Arc<Images>,
+    resolver: &Arc<Images>,
     wanted: &ServerSpecification,
     catalogue: &Catalogue,
-) -> Option<AccountProblem> {
+) -> Result<String, AccountProblem> {
     let (zone, image) = (&wanted.zone, &wanted.image);
     let usable: Vec<(&String, &ServerType)> = wanted
         .types
@@ -312,43 +335,48 @@ async fn image_problem(
             let is_usable = !usable.is_empty();
             // A label that does not exist is said so also where no type is any good.
             let any = wanted.types.first().filter(|_| !is_usable);
-            for name in usable.into_iter().map(|(name, _)| name).chain(any) {
-                match images.resolve(client, &Wanted::of(wanted, name, client)).await {
-                    Err(AttemptFailure { failure, .. }) if failure.class == FailureClass::NotFound => {
-                        let words = no_image(client, label).await;
-                        return Some(AccountProblem::new("image", FailureClass::NotFound, words));
-                    }
-                    Err(AttemptFailure { failure, .. }) if is_usable => {
-                        return Some(AccountProblem { field: "image", failure });
-                    }
-                    _ => {}
+            let names = usable.into_iter().map(|(name, _)| name).chain(any);
+            let images = names.map(|name| Wanted::of(wanted, name, client));
+            let resolved = join_all(images.map(|image| async move { resolver.resolve(client, &image).await })).await;
+            for AttemptFailure { failure, .. } in resolved.into_iter().filter_map(Result::err) {
+                if failure.class == FailureClass::NotFound {
+                    let words = no_image(client, label).await;
+                    return Err(AccountProblem::new("image", FailureClass::NotFound, words));
+                }
+                if is_usable {
+                    return Err(AccountProblem { field: "image", failure });
                 }
             }
-            None
+            Ok(label.clone())
         }
         ImageChoice::Id(id) => match client.instance(zone).get_image(id).await {
             Ok(image) => {
-                let (name, data) = usable.into_iter().find(|(_, data)| data.arch != image.arch)?;
+                let Some((name, data)) = usable.into_iter().find(|(_, data)| data.arch != image.arch) else {
+                    return Ok(image.name);
+                };
                 let words = format!("{id} is for {}, and {name} is {}", image.arch.as_str(), data.arch.as_str());
-                Some(AccountProblem::new("image", FailureClass::InvalidArguments, words))
+                Err(AccountProblem::new("image", FailureClass::InvalidArguments, words))
             }
             Err(error) if error.is_not_found() => {
                 let words = format!("there is no image {id} in {zone}");
-                Some(AccountProblem::new("image", FailureClass::NotFound, words))
+                Err(AccountProblem::new("image", FailureClass::NotFound, words))
             }
-            Err(error) => Some(AccountProblem::of_error("image", &error)),
+            Err(error) => Err(AccountProblem::of_error("image", &error)),
         },
         ImageChoice::Name(_) | ImageChoice::Tag(_) => {
             let project = wanted.project.as_deref().or(client.settings().project_id());
             let request = ListImages { project: project.map(str::to_owned), public: Some(false), arch: None };
-            let images = match client.instance(zone).list_images(&request).await {
-                Ok(images) => images,
-                Err(error) => return Some(AccountProblem::of_error("image", &error)),
-            };
-            let (_, without) =
-                usable.iter().find(|(_, data)| image.newest_of(&images, &data.arch, project).is_none())?;
-            let words = format!("the project has no image of this name or tag for {} in {zone}", without.arch.as_str());
-            Some(AccountProblem::new("image", FailureClass::NotFound, words))
+            let images = client.instance(zone).list_images(&request).await;
+            let images = images.map_err(|error| AccountProblem::of_error("image", &error))?;
+            let mut name = String::new();
+            for (_, data) in usable {
+                let Some(newest) = image.newest_of(&images, &data.arch, project) else {
+                    let words = image.absent(&data.arch, zone);
+                    return Err(AccountProblem::new("image", FailureClass::NotFound, words));
+                };
+                name.clone_from(&newest.name);
+            }
+            Ok(name)
         }
     }
 }
@@ -415,7 +443,8 @@ async fn network_problems(client: &Client, wanted: &ServerSpecification) -> Vec<
             404 => {
                 let path = format!("/vpc/v2/regions/{region}/private-networks");
                 let existing = existing(client, &path, "private_networks").await;
-                let words = format!("{region} has no private network {id}{existing}");
+                let zone = &wanted.zone;
+                let words = format!("there is no private network {id} in {region}, where {zone} is{existing}");
                 problems.push(AccountProblem::new(FIELD, FailureClass::NotFound, words));
                 continue;
             }

@@ -58,6 +58,7 @@ impl Error {
             | Self::OperationTaken { .. }
             | Self::JournalClosed
             | Self::Migration { .. }
+            | Self::Downgrade { .. }
             | Self::JournalTooLong { .. }
             | Self::JournalRead { .. }
             | Self::JournalRow { .. } => Aftermath::Refused,

@@ -467,7 +467,7 @@ async fn claims_of_unknown(
             let left = LeftResource { resource: name, why: "cannot check whether it is gone".to_owned() };
             let report = Report {
                 left: vec![left],
-                unverified: Some(format!("{}: {}", failed.step, crate::failure::words(&failed.failure))),
+                unverified: Some(format!("{}: {}", failed.step, failed.failure.words())),
                 ..Report::default()
             };
             shared.close(run, active, OperationState::Left, Some(&failed), Some(&report), Vec::new()).await?;

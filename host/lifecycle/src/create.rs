@@ -623,7 +623,7 @@ impl Creation<'_> {
                 Ok(true)
             }
             Err(Stop::Failed(failed)) if failed.failure.class != FailureClass::Cancelled => {
-                tracing::warn!(operation = %self.run.id, failure = %failure::words(&failed.failure),
+                tracing::warn!(operation = %self.run.id, failure = %failed.failure.words(),
                     "the server could not take the next type");
                 Ok(false)
             }

@@ -1,7 +1,7 @@
 //! What can go wrong, named by what failed.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_policy::slots::types::Failure;
@@ -73,8 +73,8 @@ pub enum Error {
         problem: String,
     },
     /// The journal was written by a version that this one does not know. It was left untouched.
-    #[error("the journal {} has version {found}, this program knows version {known}: use the program that wrote it (it \
-        was left untouched)", path.display())]
+    #[error("the journal {} has version {found}, this program knows version {known}: use the program that wrote it{} \
+        (it was left untouched)", path.display(), way_back(path, *found, *known))]
     JournalNewer { path: PathBuf, found: i64, known: i64 },
     /// A write failed.
     #[error("the journal cannot be written: {problem}")]
@@ -82,6 +82,9 @@ pub enum Error {
     /// A journal was not moved to another place.
     #[error("the state was not moved: {problem}")]
     Migration { problem: String },
+    /// A shared log's tables were not taken back to an older version.
+    #[error("the database was not downgraded: {problem}")]
+    Downgrade { problem: String },
     /// Another process has taken the operation over, so this one writes nothing about it any more.
     #[error("operation {operation} was taken over by another process")]
     OperationTaken { operation: OperationId },
@@ -269,9 +272,17 @@ impl std::fmt::Display for OperationFailure {
             "{} failed at {}: {}; rollback: {}",
             self.operation,
             self.step,
-            crate::failure::words(&self.cause),
+            self.cause.words(),
             self.undone()
         )
+    }
+}
+
+/// How a newer journal can be opened here. A file has no way back.
+fn way_back(path: &Path, found: i64, known: i64) -> String {
+    match found > known && path.to_string_lossy().contains("://") {
+        true => format!(", or run `windlass state downgrade --to {known}` with it"),
+        false => String::new(),
     }
 }
 

@@ -105,7 +105,7 @@ pub(crate) async fn execute(run: &Run, claims: &Claims, found: &[Found], steps: 
             Ok(Change::Made) => End::Done,
             Ok(Change::NotOurs) => End::NotOurs,
             Err(Stop::Failed(failed)) => End::Failed {
-                why: format!("{}: {}", failed.step, failure::words(&failed.failure)),
+                why: format!("{}: {}", failed.step, failed.failure.words()),
                 exhausted: passes_by_itself(failed.failure.class),
             },
             Err(other) => return Err(other),

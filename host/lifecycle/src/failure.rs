@@ -6,9 +6,6 @@ use std::time::Duration;
 use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::ErrorClass;
 
-/// The longest message that a policy gets, in bytes.
-const MAX_MESSAGE_LEN: usize = Failure::MAX_MESSAGE_LEN;
-
 fn class(class: ErrorClass) -> FailureClass {
     match class {
         ErrorClass::InvalidArguments => FailureClass::InvalidArguments,
@@ -55,10 +52,6 @@ pub(crate) fn effect(failure: &Failure) -> Effect {
     }
 }
 
-pub(crate) fn bounded(text: &str) -> String {
-    text[..text.floor_char_boundary(MAX_MESSAGE_LEN)].to_owned()
-}
-
 /// The failure that an error of the client is. Without bodies; Scaleway's words are cut to 1 KiB.
 #[must_use]
 pub fn of_error(error: &windlass_scaleway::Error) -> Failure {
@@ -69,7 +62,7 @@ pub fn of_error(error: &windlass_scaleway::Error) -> Failure {
         .unwrap_or_else(|| error.to_string());
     Failure {
         class: class(error.class()),
-        message: bounded(&message),
+        message: Failure::bounded(&message),
         method: error.method().map(str::to_owned),
         path: error.path().map(str::to_owned),
         status: error.status(),
@@ -114,35 +107,4 @@ impl From<Arc<windlass_scaleway::Error>> for AttemptFailure {
 /// A failure without a call.
 pub(crate) fn of_class(class: FailureClass, message: impl AsRef<str>) -> Failure {
     Failure::of_class(class, message)
-}
-
-/// A failure in one line for people.
-pub(crate) fn words(failure: &Failure) -> String {
-    let mut words = failure.message.clone();
-    if words.is_empty() {
-        words = word(failure.class);
-    }
-    let mut details = Vec::new();
-    if let Some(status) = failure.status {
-        details.push(status.to_string());
-    }
-    if let Some(error_type) = &failure.error_type {
-        details.push(error_type.clone());
-    }
-    if let (Some(method), Some(path)) = (&failure.method, &failure.path) {
-        details.push(format!("{method} {path}"));
-    }
-    let says_its_path = failure.path.as_ref().is_some_and(|path| words.contains(path.as_str()));
-    if !details.is_empty() && !says_its_path {
-        words.push_str(&format!(" ({})", details.join(", ")));
-    }
-    words
-}
-
-/// The class as the contract spells it.
-pub(crate) fn word(class: FailureClass) -> String {
-    match serde_json::to_value(class) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => "other".to_owned(),
-    }
 }

@@ -71,14 +71,13 @@ impl Images {
 
     async fn ask(&self, client: &Client, wanted: &Wanted) -> Result<String, AttemptFailure> {
         let Wanted { image, zone, server_type, storage, project } = wanted;
-        let what = match image {
+        match image {
             ImageChoice::Id(id) => return Ok(id.clone()),
             ImageChoice::Label(label) => {
                 return Ok(client.marketplace().resolve_image(label, zone, server_type, storage.clone()).await?);
             }
-            ImageChoice::Name(name) => format!("of the name {name:?}"),
-            ImageChoice::Tag(tag) => format!("with the tag {tag:?}"),
-        };
+            ImageChoice::Name(_) | ImageChoice::Tag(_) => {}
+        }
         let instance = client.instance(zone);
         let request = ListImages { project: project.clone(), public: Some(false), arch: None };
         let (types, images) = futures::join!(instance.list_server_types(), instance.list_images(&request));
@@ -88,14 +87,12 @@ impl Images {
             return Err(of_class(FailureClass::NotFound, words).into());
         };
         let Some(newest) = image.newest_of(&images, &server_type.arch, project.as_deref()) else {
-            let architecture = server_type.arch.as_str();
-            let words = format!("the project has no available image {what} for {architecture} in {zone}");
-            return Err(of_class(FailureClass::NotFound, words).into());
+            return Err(of_class(FailureClass::NotFound, image.absent(&server_type.arch, zone)).into());
         };
         let before = self.used.lock().insert((image.clone(), zone.clone()), newest.id.clone());
         if before.as_ref() != Some(&newest.id) {
             tracing::info!(image = newest.id, name = newest.name, created = newest.creation_date, %zone,
-                "from now on servers are made of the newest image {what}");
+                "from now on servers are made of the newest image {}", image.described());
         }
         Ok(newest.id.clone())
     }

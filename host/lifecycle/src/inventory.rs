@@ -11,7 +11,6 @@ use windlass_scaleway::types::instance::{
     Ip, ListIps, ListServers, ListVolumes, PrivateNic, Server, ServerVolume, Volume,
 };
 
-use crate::failure;
 use crate::journal::note::Note;
 use crate::journal::{ResourceKind, ResourceName};
 use crate::ownership::{Candidate, Claims, Provenance, volume_name};
@@ -507,7 +506,7 @@ async fn read(run: &Run, kind: ResourceKind, id: &str) -> Result<Asked<Option<Re
 /// Why something could not be seen. Any other end is the operation's.
 fn why(stop: Stop) -> Result<String, Stop> {
     match stop {
-        Stop::Failed(failed) => Ok(format!("{}: {}", failed.step, failure::words(&failed.failure))),
+        Stop::Failed(failed) => Ok(format!("{}: {}", failed.step, failed.failure.words())),
         other => Err(other),
     }
 }

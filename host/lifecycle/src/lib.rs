@@ -86,6 +86,7 @@ mod runtime;
 mod server_action;
 mod server_state;
 mod shared;
+mod shared_tags;
 mod size;
 mod specification;
 mod state_directory;
@@ -101,7 +102,7 @@ mod watch;
 
 pub use abandon::{AbandonTarget, AbandonedResource, Abandonment, PendingAbandonment};
 pub use absence::read_or_absent;
-pub use account::{AccountProblem, Catalogue, account_problems, no_image, no_servers_in, volume_problems};
+pub use account::{AccountProblem, Catalogue, account_problems, look_up, no_servers_in, volume_problems};
 pub use aftermath::Aftermath;
 pub use audit::{ClaimedMac, Existing, ListedMachine, Tried};
 pub use cancels::Cancellation;
@@ -139,6 +140,7 @@ pub use retry::Attempts;
 pub use runtime::{Runtime, RuntimeOptions};
 pub use server_state::server_state;
 pub use shared::Limits;
+pub use shared_tags::{LockedBy, SharedTag, shared_tags, tag_lock};
 pub use size::parse_size;
 pub use specification::{
     AddressKind, AddressPool, CloudInit, DEFAULT_DEADLINE_MILLISECONDS, ExtraVolume, ImageChoice, RootVolume,

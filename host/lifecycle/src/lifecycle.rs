@@ -262,34 +262,6 @@ impl Lifecycle {
         Ok(PendingCreate { shared: Arc::clone(&self.shared), active, id, specification, policies })
     }
 
-    /// The same under an id of the caller's ([`OperationId::derived`]), who can so write it down before the journal
-    /// knows of it.
-    ///
-    /// # Errors
-    /// [`Error::OperationExists`] when the journal knows the id already, whatever became of it;
-    /// [`Error::Specification`] when it is no id of the specification's group. Whether Scaleway holds something of that
-    /// id from a time before this journal, see [`Lifecycle::find_created`].
-    pub async fn begin_create_as(
-        &self,
-        id: OperationId,
-        mut specification: ServerSpecification,
-    ) -> Result<PendingCreate, Error> {
-        specification.normalize();
-        specification.check()?;
-        if !id.is_of(&specification.group) {
-            return Err(Error::Specification {
-                field: "group",
-                problem: format!("operation {id} is not one of group {}", specification.group),
-            });
-        }
-        let policies = self.shared.pin(&specification.requested_by, None);
-        let row = serde_json::to_value(&specification)
-            .map_err(|error| Error::Specification { field: "specification", problem: error.to_string() })?;
-        let (group, zone) = (&specification.group, &specification.zone);
-        let active = self.shared.begin_as(&id, OperationKind::CreateServer, group, zone, row, &policies).await?;
-        Ok(PendingCreate { shared: Arc::clone(&self.shared), active, id, specification, policies })
-    }
-
     /// The server that carries this operation's tag and our owner tag, as Scaleway shows it now: for who has lost the
     /// journal. Of several it is the oldest, since copies of the tags come later; where the journal knows which one
     /// the operation made, it is no other. `None` does not say that nothing else of the operation exists;
@@ -476,8 +448,8 @@ pub(crate) fn state_after(report: &Report, when_clean: OperationState) -> Operat
 /// Where a call was sent that may still take effect, it is looked for when it has had the time to arrive, and where
 /// that may not have been enough, the operation closes as unverified.
 pub(crate) async fn fail(run: &Run, active: &Active, specification: &ServerSpecification, cause: StepFailure) -> Error {
-    metrics::counter!(metric_names::FAILURES, "class" => crate::failure::word(cause.failure.class)).increment(1);
-    tracing::warn!(operation = %run.id, step = cause.step, failure = %crate::failure::words(&cause.failure), "rolling back");
+    metrics::counter!(metric_names::FAILURES, "class" => windlass_policy::kind_word(&cause.failure.class)).increment(1);
+    tracing::warn!(operation = %run.id, step = cause.step, failure = %cause.failure.words(), "rolling back");
     run.begin_undo();
     let because = Cause { step: cause.step.clone(), failure: cause.failure.clone() };
     if let Err(stop) = run.note(Note::UndoBegun { because }, None).await {

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use windlass_distribution::{LockFile, LockedTag, TagLock as _};
 
 use crate::journal::Journal;
 use crate::log::{Change, Condition, Durability, Log, Query, Target, Write};
 use crate::state_directory::StateDirectory;
-use crate::{Error, journal};
+use crate::{Error, journal, shared_tags};
 
 /// Streams, and entries, that are read and written together.
 const BATCH: u32 = 200;
@@ -21,11 +22,14 @@ pub struct Migrated {
     pub streams: usize,
     /// Their entries.
     pub entries: usize,
+    /// Tags of policies that are locked.
+    pub tags: usize,
 }
 
 impl StateDirectory {
-    /// Copies the journal, what is kept beside it in streams of `families`, and the owner's name to another place, which
-    /// has none. The history goes on there, and its old place refuses to be used from then on.
+    /// Copies the journal, what is kept beside it in streams of `families`, the tags of policies that are locked, and
+    /// the owner's name to another place, which has none. The history goes on there, and its old place refuses to be
+    /// used from then on.
     ///
     /// Nothing else may use either place meanwhile. If it is interrupted, the old place stays in use, and the new one,
     /// which is not whole, refuses to be used.
@@ -58,7 +62,8 @@ impl StateDirectory {
             to.take_owner(&owner)?;
         }
         let target = Journal::open(to, Durability::Full)?;
-        let migrated = copy(&**source.log(), &**target.log(), families).await?;
+        let mut migrated = copy(&**source.log(), &**target.log(), families).await?;
+        migrated.tags = move_tags((self, &source), (to, &target))?;
         drop(source);
         // The last words: a place without a history, but with operations, is refused.
         to.continue_history(&target, &history)?;
@@ -73,6 +78,25 @@ impl StateDirectory {
     pub fn is_migrated(&self) -> Result<bool, Error> {
         Ok(self.moved()?.as_deref() == Some(MOVED))
     }
+}
+
+/// Tags are locked in a shared log, and else in the file of a service.
+fn move_tags(from: (&StateDirectory, &Journal), to: (&StateDirectory, &Journal)) -> Result<usize, Error> {
+    let file = |state: &StateDirectory| LockFile::of_service(state.path());
+    let tags: Vec<LockedTag> = match from {
+        (state, journal) if state.shared_log().is_some() => {
+            shared_tags::read(&**journal.log(), Vec::new())?.into_iter().map(|shared| shared.tag).collect()
+        }
+        (state, _) => file(state).all()?,
+    };
+    match (to, to.0.shared_log()) {
+        _ if tags.is_empty() => {}
+        ((_, journal), Some(shared)) => {
+            shared_tags::write(&**journal.log(), shared.host(), &tags, Target::Any)?;
+        }
+        ((state, _), None) => file(state).lock(&tags)?,
+    }
+    Ok(tags.len())
 }
 
 fn is_empty(log: &dyn Log, families: &'static [&'static str]) -> Result<bool, Error> {

@@ -442,12 +442,12 @@ impl Run {
                 .increment(1);
             return Err(Stop::failed(step, failed));
         };
-        tracing::debug!(operation = %self.id, step, attempt, wait = ?wait, failure = %failure::words(&failed), "retry");
+        tracing::debug!(operation = %self.id, step, attempt, wait = ?wait, failure = %failed.words(), "retry");
         self.event(EventKind::Waiting {
             step: step.to_owned(),
             attempt,
             milliseconds: milliseconds(wait),
-            failure: failure::words(&failed),
+            failure: failed.words(),
             reason: decision.reason,
         });
         self.sleep(step, wait).await?;
@@ -563,14 +563,14 @@ impl Run {
         }
         match self.look(step, look_up).await {
             Ok(Some(found)) => {
-                tracing::info!(operation = %self.id, step, failure = %failure::words(failed),
+                tracing::info!(operation = %self.id, step, failure = %failed.words(),
                     "a call that failed had taken effect");
                 Ok(Looked::Found(found))
             }
             Ok(None) => Ok(Looked::Nothing),
             Err(Stop::Failed(unseen)) => {
                 // Sending it again could make a second one. The first cause is what is reported.
-                tracing::warn!(operation = %self.id, step, failure = %failure::words(&unseen.failure),
+                tracing::warn!(operation = %self.id, step, failure = %unseen.failure.words(),
                     "a call got no response, and Windlass cannot check whether it took effect");
                 Ok(Looked::Unseen)
             }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
-use windlass_distribution::{Registries, RegistryOptions};
+use windlass_distribution::{LockFile, Registries, RegistryOptions};
 use windlass_policy::{Asker, Brake, Compiler, DecisionLogOptions, Host, HostOptions, Policies, Watch};
 use windlass_scaleway::Client;
 
 use crate::state_directory::StateDirectory;
-use crate::{Error, Options, scaleway_capabilities};
+use crate::{Error, Options, scaleway_capabilities, tag_lock};
 
 /// What a runtime is made from.
 #[non_exhaustive]
@@ -86,6 +86,7 @@ impl Runtime {
         let mut registries =
             RegistryOptions::of_service(registries, trust, state.handle(), state.path()).map_err(failed)?;
         registries.folder.clone_from(&policy_folder);
+        registries.lock = Some(tag_lock(state.shared_log().cloned(), LockFile::of_service(state.path())));
         let mut host = HostOptions::new(state.handle().try_clone().map_err(failed)?);
         (host.policy_folder, host.asker, host.brake, host.compiler) = (policy_folder, Some(asker), brake, compiler);
         (host.decision_log, host.lending_dir, host.is_trial) = (decision_log, lending_dir, is_trial);

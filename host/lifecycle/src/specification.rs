@@ -143,6 +143,23 @@ impl ImageChoice {
         usable.max_by_key(|image| (image.created_at(), &image.id))
     }
 
+    /// That the project has none like this.
+    pub(crate) fn absent(&self, architecture: &Architecture, zone: &Zone) -> String {
+        let architecture = architecture.as_str();
+        format!("the project has no available image {} for {architecture} in {zone}", self.described())
+    }
+
+    /// In words, to follow "image".
+    #[must_use]
+    pub fn described(&self) -> String {
+        match self {
+            Self::Label(label) => format!("{label:?}"),
+            Self::Id(id) => id.clone(),
+            Self::Name(name) => format!("called {name:?}"),
+            Self::Tag(tag) => format!("with the tag {tag:?}"),
+        }
+    }
+
     /// A UUID is an id, all else a label.
     #[must_use]
     pub fn parse(text: &str) -> Self {

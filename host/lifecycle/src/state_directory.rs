@@ -169,9 +169,13 @@ impl StateDirectory {
     /// Whether nothing was ever done with it: there is no journal.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
-        match &self.shared {
-            Some(shared) => matches!(shared.read_only(), Err(Error::JournalAbsent { .. })),
-            None => !self.directory.exists(JOURNAL_FILE),
+        if self.shared.is_none() {
+            return !self.directory.exists(JOURNAL_FILE);
+        }
+        match Journal::read_only(self) {
+            // Tags of policies may have been locked there already.
+            Ok(journal) => matches!((journal.owner(), journal.history()), (Ok(None), Ok(None))),
+            Err(error) => matches!(error, Error::JournalAbsent { .. }),
         }
     }
 

@@ -163,7 +163,7 @@ impl Trace {
             Err(Stop::Failed(failed)) => {
                 if let Some(span) = self.end(step) {
                     span.record("outcome", "failed");
-                    span.record("error", display(crate::failure::words(&failed.failure)));
+                    span.record("error", display(failed.failure.words()));
                 }
             }
             Ok(_) if begins => self.done(step, None),
@@ -181,5 +181,5 @@ fn place(steps: &[(String, Span)], step: &str) -> Option<usize> {
 
 /// Why an operation did not do what it was asked for, in words.
 pub(crate) fn cause_words(cause: &StepFailure) -> String {
-    format!("{}: {}", cause.step, crate::failure::words(&cause.failure))
+    format!("{}: {}", cause.step, cause.failure.words())
 }

@@ -12,7 +12,6 @@ use windlass_policy::slots::{Rollback, SlotName, types};
 use crate::change::protected_words;
 use crate::control::EventKind;
 use crate::execute::{End, StepEnd, execute};
-use crate::failure;
 use crate::inventory::{Found, OwnedResource, Scope, Unseen, gather};
 use crate::journal::note::Note;
 use crate::journal::{Entry, OperationKind, ResourceKind, ResourceName};
@@ -365,7 +364,7 @@ async fn ask(run: &Run, found: &[Found], cause: Option<&StepFailure>) -> Result<
     run.event(if cause.is_none() && run.kind == OperationKind::CreateServer {
         EventKind::RemovingDoubles { resources, decided_by }
     } else {
-        let cause = cause.map(|cause| format!("{}: {}", cause.step, failure::words(&cause.failure)));
+        let cause = cause.map(|cause| format!("{}: {}", cause.step, cause.failure.words()));
         EventKind::Undoing { cause, resources, decided_by, reason: decision.reason }
     });
     Ok(steps)

@@ -17,7 +17,7 @@ use crate::tables::{self, Found};
 /// How often a process renews its row.
 pub(crate) const RENEWAL: Duration = Duration::from_secs(5);
 /// Counted from the start of the server as well: while it was down, nobody could renew.
-const IS_EXPIRED: &str = "expires_at < now() and serves_since() < now() - make_interval(secs => $2)";
+const IS_EXPIRED: &str = "expires_at < now() and serves_since() < now() - make_interval(secs => $1)";
 
 /// This process.
 pub(crate) struct Holder {
@@ -28,14 +28,16 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Enters a process that is under way.
-    pub(crate) fn enter(client: &mut Client, host: &str) -> Result<Self, Failure> {
+    /// Enters a process that is under way. `None` where the tables do not have this program's version.
+    pub(crate) fn enter(client: &mut Client, host: &str) -> Result<Option<Self>, Failure> {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let process = i32::try_from(std::process::id()).unwrap_or(i32::MAX);
+        // The version is read once no other process can change it: whoever takes the tables back has locked them.
         let entry = "insert into holders (id, host, process, expires_at) \
-                     values ($1, $2, $3, now() + make_interval(secs => $4))";
-        client.execute(entry, &[&id, &host, &process, &LEASE.as_secs_f64()])?;
-        Ok(Self { id, writes: AtomicI64::new(0), is_lost: AtomicBool::new(false) })
+                     select $1::text, $2::text, $3::integer, now() + make_interval(secs => $4) \
+                     where (select number from version) = $5";
+        let entered = client.execute(entry, &[&id, &host, &process, &LEASE.as_secs_f64(), &tables::VERSION])?;
+        Ok((entered == 1).then(|| Self { id, writes: AtomicI64::new(0), is_lost: AtomicBool::new(false) }))
     }
 
     /// Says that it lives.
@@ -117,15 +119,15 @@ pub(crate) fn is_held(name: &str, client: &mut Client) -> Result<bool, Failure> 
 /// The same for who may not write: an expired process is said to be dead, and nothing follows from it.
 pub(crate) fn seems_held(name: &str, client: &mut Client) -> Result<bool, Failure> {
     let held = format!(
-        "select exists (select 1 from leases join holders on holder = holders.id where name = $1 and not ({IS_EXPIRED}))"
+        "select exists (select 1 from leases join holders on holder = holders.id where name = $2 and not ({IS_EXPIRED}))"
     );
-    client.query_one(&held, &[&name, &LEASE.as_secs_f64()]).map(|row| row.get(0))
+    client.query_one(&held, &[&LEASE.as_secs_f64(), &name]).map(|row| row.get(0))
 }
 
 fn remove_expired(name: &str, client: &mut Client) -> Result<(), Failure> {
     let removed =
-        format!("delete from holders where id in (select holder from leases where name = $1) and {IS_EXPIRED}");
-    client.execute(&removed, &[&name, &LEASE.as_secs_f64()]).map(drop)
+        format!("delete from holders where id in (select holder from leases where name = $2) and {IS_EXPIRED}");
+    client.execute(&removed, &[&LEASE.as_secs_f64(), &name]).map(drop)
 }
 
 /// The processes that have the log open for writing: the one that renewed last comes first.
@@ -135,6 +137,12 @@ pub(crate) fn hosts(client: &mut Client) -> Result<Vec<SharingHost>, Failure> {
     }
     let all = format!("{HOST} from holders order by expires_at desc, id limit 10000");
     Ok(client.query(&all, &[])?.iter().map(host).collect())
+}
+
+/// The processes that must not be taken for dead.
+pub(crate) fn living(client: &mut Client) -> Result<Vec<SharingHost>, Failure> {
+    let living = format!("{HOST} from holders where not ({IS_EXPIRED}) order by host, process limit 10000");
+    Ok(client.query(&living, &[&LEASE.as_secs_f64()])?.iter().map(host).collect())
 }
 
 /// The process that holds a name.

@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use windlass_lifecycle::log::{Log, SharedLog, SharingHost};
+use windlass_lifecycle::log::{Downgrade, Log, SharedLog, SharingHost};
 use windlass_lifecycle::{Error, GroupName};
 
 use client::{Client, Failure};
@@ -37,6 +37,7 @@ pub use log::PostgresLog;
 use log::Session;
 use settings::Settings;
 pub use settings::SettingsError;
+use tables::Found;
 
 /// State in a PostgreSQL database.
 #[derive(Clone, Debug)]
@@ -180,6 +181,29 @@ impl SharedLog for PostgresState {
     fn holder(&self, lock: &str) -> Result<Option<SharingHost>, Error> {
         let lock = self.settings.part.stored(lock);
         outside_of_tasks(|| self.ask(|client| holder::holder(&lock, client)))
+    }
+
+    fn plan_downgrade(&self, to: u32) -> Result<Downgrade, Error> {
+        match outside_of_tasks(|| self.ask(tables::found))? {
+            Found::Nothing => Err(Error::JournalAbsent { path: PathBuf::from(&self.settings.place) }),
+            Found::Version(found) if found > tables::VERSION => Err(log::newer(&self.settings, found)),
+            Found::Version(found) => tables::way_back(found, to)
+                .ok_or_else(|| Error::Downgrade { problem: format!("its tables have the older version {found}") }),
+        }
+    }
+
+    fn downgrade(&self, planned: &Downgrade) -> Result<(), Error> {
+        let take_back = || {
+            let mut client = self.settings.connect()?;
+            tables::take_back(&mut client, &self.settings.schema, planned)
+        };
+        let taken_back = outside_of_tasks(|| match take_back() {
+            // The commit may have reached the server: then there is nothing more to do.
+            Err(error) if error.is_lost() => take_back(),
+            taken_back => taken_back,
+        });
+        let refused = |problem| Error::Downgrade { problem };
+        taken_back.map_err(|error: Failure| refused(error.to_string()))?.map_err(refused)
     }
 }
 

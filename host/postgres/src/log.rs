@@ -66,7 +66,11 @@ impl Session {
             if found > tables::VERSION {
                 return Ok(Err(found));
             }
-            Holder::enter(client, host).map(Ok)
+            match Holder::enter(client, host)? {
+                Some(holder) => Ok(Ok(holder)),
+                // Another process has just taken the tables to this version.
+                None => tables::found(client).map(|found| Err(found.number())),
+            }
         })();
         let holder = match entered.map_err(|error| unopened(settings, &error.to_string()))? {
             Ok(holder) => Arc::new(holder),
@@ -456,7 +460,7 @@ fn unopened(settings: &Settings, problem: &str) -> Error {
     Error::JournalOpen { path: PathBuf::from(&settings.place), problem: problem.to_owned() }
 }
 
-fn newer(settings: &Settings, found: i32) -> Error {
+pub(crate) fn newer(settings: &Settings, found: i32) -> Error {
     let path = PathBuf::from(&settings.place);
     Error::JournalNewer { path, found: found.into(), known: tables::VERSION.into() }
 }

@@ -1,8 +1,10 @@
-//! Knows how a program uses this machine: its memory, whose work comes first, and the files that a user names. Must not
-//! know what the program does.
+//! Knows how a program uses this machine: its memory, whose work comes first, and the files that a user names; and how it
+//! tells an error. Must not know what the program does.
 
+mod errors;
 mod files;
 
+pub use errors::with_causes;
 pub use files::{read_bounded, read_text, read_to_limit, text_of};
 
 use cap_std::ambient_authority;

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use windlass_policy::slots::{
     CONTRACT_VERSION, Placement, Provisioning, Release, Retry, Rollback, Slot, SlotName, StateMapping,
 };
-use windlass_policy::{DecidedBy, Decision, Mode, PinnedPolicies};
+use windlass_policy::{DecidedBy, Decision, Mode, PinnedPolicies, kind_word};
 
 use crate::frame::framed;
 use crate::peers::{NoRoom, Peer, Peers};
@@ -282,7 +282,7 @@ impl Answers {
         };
         let fallback = |fallback: &windlass_policy::Fallback| proto::Fallback {
             policy: Some(self.pins.policy(&fallback.policy)),
-            kind: word(&fallback.kind),
+            kind: kind_word(&fallback.kind),
             reason: fallback.reason.clone(),
         };
         let decided = proto::Decision {
@@ -348,11 +348,6 @@ fn unreadable_message(problem: &prost::DecodeError) -> proto::Error {
 
 fn unreadable(slot: SlotName, invalid: &Invalid) -> proto::Error {
     error(Code::Invalid, format!("the question to the slot {slot}: {invalid}"))
-}
-
-/// The word of records for it.
-fn word(kind: &windlass_policy::FailureKind) -> String {
-    serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 #[cfg(test)]

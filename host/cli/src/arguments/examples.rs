@@ -90,6 +90,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "state migrate",
         &["windlass state migrate --from ~/.local/state/windlass --to postgres://ops@db.example.com/windlass"],
     ),
+    ("state downgrade", &["windlass state downgrade --to 1"]),
     ("sweep", &["windlass sweep --dry-run", "windlass sweep --yes"]),
     ("doctor", &["windlass doctor"]),
     ("init", &["windlass init", "windlass init --yes --zone fr-par-1 --group ci"]),

@@ -14,8 +14,8 @@ use windlass_lifecycle::log::SharingHost;
 use windlass_lifecycle::{Clock, Error, Journal, OperationState, StateDirectory};
 
 use super::lifecycle::lifecycle_failure;
-use crate::arguments::{MigrateState, StateCommand, TakeOverState};
-use crate::confirmation::Confirmation;
+use crate::arguments::{DowngradeState, MigrateState, StateCommand, TakeOverState};
+use crate::confirmation::{Confirmation, DRY_RUN};
 use crate::context::Context;
 
 pub(crate) async fn run(context: &Context, command: StateCommand) -> Result<(), Failure> {
@@ -24,6 +24,7 @@ pub(crate) async fn run(context: &Context, command: StateCommand) -> Result<(), 
         StateCommand::TakeOver(arguments) => take_over(context, &arguments).await,
         StateCommand::Hosts => hosts(context),
         StateCommand::Migrate(arguments) => migrate(context, &arguments).await,
+        StateCommand::Downgrade(arguments) => downgrade(context, &arguments).await,
     }
 }
 
@@ -156,10 +157,45 @@ async fn migrate(context: &Context, arguments: &MigrateState) -> Result<(), Fail
     })?;
     context.output.result(&migrated, || {
         format!(
-            "moved {} with {}; the old place refuses to be used from now on\n",
+            "moved {} with {}, and {}; the old place refuses to be used from now on\n",
             counted(migrated.streams, "record"),
-            counted(migrated.entries, "event")
+            counted(migrated.entries, "event"),
+            counted(migrated.tags, "locked tag")
         )
+    });
+    Ok(())
+}
+
+async fn downgrade(context: &Context, arguments: &DowngradeState) -> Result<(), Failure> {
+    let confirmation =
+        (!arguments.dry_run).then(|| Confirmation::source(arguments.yes, "state downgrade", DRY_RUN)).transpose()?;
+    let Some(shared) = context.shared_state()? else {
+        return Err(Failure::usage("the state is in a directory, which has no way back to an older version")
+            .remedy("docs/state-directory.md says how to go back"));
+    };
+    let failed = |error: Error| match error {
+        Error::Downgrade { problem } => Failure::usage("the database was not downgraded").because(problem),
+        error => lifecycle_failure("the database was not downgraded", &error),
+    };
+    let planned = shared.plan_downgrade(arguments.to).map_err(failed)?;
+    let is_there = planned.from == planned.to;
+    let versions = format!("{} from version {} to version {}", shared.location(), planned.from, planned.to);
+    let lost = match planned.loses.as_slice() {
+        [] => "Nothing is lost.".to_owned(),
+        loses => format!("Lost for good: {}.", loses.join("; ")),
+    };
+    if let Some(confirmation) = confirmation
+        && !is_there
+    {
+        confirmation.ask(&[], &format!("Take {versions}? {lost}")).await?;
+        shared.downgrade(&planned).map_err(failed)?;
+    }
+    context.output.result(&planned, || match (is_there, arguments.dry_run) {
+        (true, _) => format!("nothing was changed: {} has version {}\n", shared.location(), planned.to),
+        (false, true) => format!("would take {versions}. {lost}\n"),
+        (false, false) => {
+            format!("took {versions}; use it with the older windlass alone, as this one upgrades it again\n")
+        }
     });
     Ok(())
 }

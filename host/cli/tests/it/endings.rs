@@ -38,7 +38,7 @@ const COMMANDS: [&[&str]; 17] = [
 ];
 
 /// What changes neither the account nor the journal, or, like `demo`, works on an account of its own.
-const OTHERS: [&str; 60] = [
+const OTHERS: [&str; 61] = [
     "version",
     "example",
     "type list",
@@ -96,6 +96,7 @@ const OTHERS: [&str; 60] = [
     "policy verify",
     "server list",
     "server show",
+    "state downgrade",
     "state hosts",
     "state migrate",
     "state show",

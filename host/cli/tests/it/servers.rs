@@ -401,7 +401,10 @@ fn what_is_known_wrong_is_refused_before_anything_is_made() {
         (&["--security-group", &elsewhere], "is in fr-par-2, and this is fr-par-1"),
         // What only Scaleway knows.
         (&["--type", "DVE1-M"], "did you mean DEV1-M?"),
-        (&["--private-network", ID], &format!("fr-par has no private network {ID}; there is none")),
+        (
+            &["--private-network", ID],
+            &format!("there is no private network {ID} in fr-par, where fr-par-1 is; there is none"),
+        ),
         (&["--security-group", ID], &format!("there is no security group {ID} in fr-par-1; choose from {group} (web)")),
         (&["--extra-volume", ID], "there is no Block Storage volume"),
         (&["--volume-type", "local", "--volume-size", "90GB"], "DEV1-S takes 20 GB of local volumes"),

@@ -55,6 +55,11 @@ impl Shared {
 
 const CREATE: [&str; 8] = ["server", "create", "--group", "ci", "--type", "DEV1-S", "--image", "ubuntu_noble"];
 
+/// A lock file with this tag.
+fn lock_file(tag: &str, digest: &str) -> String {
+    format!("version = 1\n\n[[artifact]]\nreference = \"{tag}\"\ndigest = \"{digest}\"\n")
+}
+
 #[test]
 fn two_machines_share_servers_clusters_and_their_owner() {
     let Some(shared) = Shared::new() else { return };
@@ -234,7 +239,10 @@ fn state_moves_to_a_database_and_back_and_its_old_places_refuse() {
     world.create("1").expect(0);
     let before = world.json(&["state", "show"]);
     let (old, url) = (before["state_directory"].as_str().unwrap(), shared.server.url("state"));
-    world.run(&["state", "migrate", "--from", old, "--to", &url]).expect(0);
+    let (tag, digest) = ("oci://registry.example/team/policy:main", format!("sha256:{}", "1".repeat(64)));
+    std::fs::write(format!("{old}/policies.lock"), lock_file(tag, &digest)).unwrap();
+    assert_eq!(world.json(&["state", "migrate", "--from", old, "--to", &url])["tags"], 1);
+    assert_eq!(shared.server.execute("select id from state.streams where family = 'policy-tag'"), tag);
     world.create("1").expect(2).says("was moved to another place");
     let listed = shared.run("one", &["server", "list", "--output", "json"]).expect(0).json();
     assert_eq!(listed["servers"].as_array().map(Vec::len), Some(1), "{listed}");
@@ -247,9 +255,64 @@ fn state_moves_to_a_database_and_back_and_its_old_places_refuse() {
     taken.says("was moved to another place").says("take-over --force");
     let new = world.home.path().join("new").display().to_string();
     world.run(&["state", "migrate", "--from", &url, "--to", &new]).expect(0);
+    let locked = std::fs::read_to_string(format!("{new}/policies.lock")).unwrap();
+    assert!(locked.contains(tag) && locked.contains(&digest), "{locked}");
     shared.run("one", &CREATE).expect(2).says("was moved to another place");
     world.run(&["server", "delete", "--group", "ci", "--yes", "--state-dir", &new]).expect(0);
     assert_eq!(world.resources(), 0);
+}
+
+#[test]
+fn a_tag_that_one_machine_has_locked_is_locked_for_all() {
+    let Some(shared) = Shared::new() else { return };
+    // Nobody listens there: what a tag is locked to is known before anybody is asked.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let tag = format!("oci://{address}/team/patience:1.0.0");
+    shared.world.configure(&format!("[policies.retry]\npath = '{tag}'\n"));
+    let file = shared.world.home.path().join(".config/windlass/config.lock");
+    let digests = ["1", "2", "3"].map(|digit| format!("sha256:{}", digit.repeat(64)));
+    let use_it = |machine: &str| assert_ne!(shared.run(machine, &["policy", "list"]).code, 0);
+    let locked = || shared.server.execute("select document->>'digest' from state.streams where family = 'policy-tag'");
+    let in_file = |digest: &str| std::fs::read_to_string(&file).unwrap().contains(digest);
+    // What this machine used before there was a database.
+    std::fs::write(&file, lock_file(&tag, &digests[0])).unwrap();
+    use_it("one");
+    assert_eq!(locked(), digests[0]);
+    std::fs::write(&file, lock_file(&tag, &digests[1])).unwrap();
+    use_it("two");
+    assert_eq!(locked(), digests[0]);
+    assert!(in_file(&digests[0]) && !in_file(&digests[1]));
+    // As `policy lock --update` on another machine.
+    let update = format!("update state.streams set document = document || '{{\"digest\": \"{}\"}}'", digests[2]);
+    shared.server.execute(&format!("{update} where family = 'policy-tag'"));
+    use_it("one");
+    assert!(in_file(&digests[2]));
+}
+
+#[test]
+fn a_database_is_downgraded_while_nobody_uses_it_after_a_yes() {
+    let Some(shared) = Shared::new() else { return };
+    let back = |more: &[&str]| shared.run("one", &[&["state", "downgrade", "--to", "0"], more].concat());
+    back(&["--yes"]).expect(2).says("there is no journal at postgres://");
+    shared.run("one", &CREATE).expect(0);
+    let planned = back(&["--dry-run", "--output", "json"]).expect(0).json();
+    assert!(planned["loses"][0].as_str().is_some_and(|lost| lost.contains("all operations")), "{planned}");
+    back(&[]).expect(2).says("asks first");
+    let another = "insert into state.holders (id, host, process, expires_at) \
+                   values ('1', 'laptop-a', 41807, now() + interval '1 hour')";
+    shared.server.execute(another);
+    back(&["--yes"]).expect(2).says("in use by laptop-a (process 41807)");
+    let listed = shared.run("two", &["server", "list", "--output", "json"]).expect(0).json();
+    assert_eq!(listed["servers"].as_array().map(Vec::len), Some(1), "{listed}");
+    shared.server.execute("delete from state.holders");
+    let version = planned["from"].to_string();
+    let same = shared.run("one", &["state", "downgrade", "--to", &version, "--yes"]).expect(0).stdout;
+    assert!(same.contains("nothing was changed"), "{same}");
+    assert_eq!(back(&["--yes", "--output", "json"]).expect(0).json()["to"], 0);
+    let tables = "select count(*) from pg_class where relnamespace = 'state'::regnamespace";
+    assert_eq!(shared.server.execute(tables), "0");
+    shared.run("two", &CREATE).expect(0);
+    shared.world.run(&["state", "downgrade", "--to", "0", "--yes"]).expect(2).says("no way back to an older version");
 }
 
 #[test]

@@ -120,11 +120,3 @@ impl HookNode {
 pub(super) fn trace_context() -> Option<String> {
     windlass_telemetry::traceparent(&tracing::Span::current())
 }
-
-/// A word of the contract, as its JSON has it.
-pub(super) fn word(of_contract: impl Serialize) -> String {
-    match serde_json::to_value(of_contract) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => String::new(),
-    }
-}

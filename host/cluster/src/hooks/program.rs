@@ -10,10 +10,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::time::Instant;
+use windlass_policy::kind_word;
 
 use super::failure::HookProblem;
 use super::hook::ProgramHook;
-use super::input::{HookInput, trace_context, word};
+use super::input::{HookInput, trace_context};
 use super::output::{CAPTURED_BYTES, HookOutput, Tail};
 
 /// What a program sees of windlass's own environment, where it is set.
@@ -68,9 +69,9 @@ pub(super) fn environment(program: &ProgramHook, input: &HookInput) -> Vec<(Stri
         ("WINDLASS_HOOK_VERSION".to_owned(), input.version.to_string().into()),
         ("WINDLASS_CLUSTER".to_owned(), input.cluster.clone().into()),
         ("WINDLASS_ZONE".to_owned(), input.zone.clone().into()),
-        ("WINDLASS_OPERATION".to_owned(), word(input.operation).into()),
+        ("WINDLASS_OPERATION".to_owned(), kind_word(&input.operation).into()),
         ("WINDLASS_OPERATION_ID".to_owned(), input.operation_id.clone().into()),
-        ("WINDLASS_STAGE".to_owned(), word(input.stage).into()),
+        ("WINDLASS_STAGE".to_owned(), kind_word(&input.stage).into()),
         ("WINDLASS_ATTEMPT".to_owned(), input.attempt.to_string().into()),
     ]);
     variables.extend(trace_context().map(|context| ("TRACEPARENT".to_owned(), context.into())));

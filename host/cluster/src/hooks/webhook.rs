@@ -3,10 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use windlass_process::with_causes;
+
 use super::destinations::Destinations;
 use super::failure::HookProblem;
 use super::hook::{WebhookHook, place};
-use super::input::{HookInput, trace_context, word};
+use super::input::{HookInput, trace_context};
 use super::output::{CAPTURED_BYTES, HookOutput, Tail};
 use super::secret::WebhookSecret;
 
@@ -24,7 +26,7 @@ const MAX_ANSWER_LEN: usize = 1024 * 1024;
 
 /// What [`DELIVERY`] holds.
 pub(super) fn delivery(input: &HookInput) -> String {
-    format!("{}-{}", input.operation_id, word(input.stage))
+    format!("{}-{}", input.operation_id, windlass_policy::kind_word(&input.stage))
 }
 
 /// Sends it and reads the answer; where only some `destinations` may be reached, no more of it than the status.
@@ -127,16 +129,4 @@ fn lost(error: reqwest::Error) -> HookProblem {
     // Only before there is a connection is it sure that the receiver got nothing.
     let problem = if error.is_connect() { HookProblem::Connection } else { HookProblem::ConnectionLost };
     problem(with_causes(&error.without_url()))
-}
-
-/// The error with its causes: reqwest's own words stop before what matters.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        words.push_str(": ");
-        words.push_str(&error.to_string());
-        cause = error.source();
-    }
-    words
 }

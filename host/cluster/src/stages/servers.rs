@@ -8,10 +8,9 @@ use windlass_lifecycle::{
     Asking, Attempts, CloudInit, Control, Error as LifecycleError, OperationId, ReleaseOutcome, Report, ResourceKind,
     ResourceName, ResumedOperation, Target,
 };
-use windlass_policy::slots::types::FailureClass;
+use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::Zone;
 
-use crate::failure;
 use crate::name::NodeGroupName;
 use crate::record::{KeptNode, Node, NodeRole, NodeState, OperationKind, Stage};
 use crate::run::{MAX_WAITS, Run, Stop};
@@ -36,7 +35,7 @@ pub(crate) async fn cloud_inits(
             Ok(None) => {}
             Err(problem) => {
                 let words = format!("groups.{name}.{problem}");
-                return Err(Stop::failed(stage, failure::of_class(FailureClass::InvalidArguments, words)));
+                return Err(Stop::failed(stage, Failure::of_class(FailureClass::InvalidArguments, words)));
             }
         }
     }
@@ -104,7 +103,7 @@ async fn place(run: &Run, stage: Stage, nodes: &[String]) -> Result<BTreeMap<Str
                 placement.types.len(),
                 names.len()
             );
-            return Err(Stop::failed(stage, failure::of_class(FailureClass::Other, words)));
+            return Err(Stop::failed(stage, Failure::of_class(FailureClass::Other, words)));
         }
         types.extend(names.into_iter().zip(placement.types));
     }
@@ -133,7 +132,7 @@ async fn make_one(
     specification.types = types;
     specification.requested_by = run.requested_by("");
     let unstarted = |error: LifecycleError| {
-        Stop::failed(step.stage, failure::of_class(FailureClass::Other, format!("{name}: {error}")))
+        Stop::failed(step.stage, Failure::of_class(FailureClass::Other, format!("{name}: {error}")))
     };
     let pending = run.shared.lifecycle.begin_create(specification).await.map_err(unstarted)?;
     let creation = pending.id().clone();
@@ -182,13 +181,13 @@ async fn make_one(
                 name,
                 |node| {
                     node.state = if clean { NodeState::Removed } else { NodeState::Left };
-                    node.problem = Some(failure::bounded(&words));
+                    node.problem = Some(Failure::bounded(&words));
                 },
                 Some(Run::failed(step, name, &words)),
             )
             .await?;
             let mut cause = failed.cause;
-            cause.message = failure::bounded(&format!("{name}: {}", failure::words(&cause)));
+            cause.message = Failure::bounded(&format!("{name}: {}", cause.words()));
             Err(Stop::failed(step.stage, cause))
         }
         Err(LifecycleError::LeftOpen { .. }) => Err(Stop::Left),
@@ -216,7 +215,7 @@ fn staying(node: &str, known: Option<&String>, report: &Report) -> Option<KeptNo
     Some(KeptNode {
         node: node.to_owned(),
         server: server.map(|server| &server.id).or(known).cloned().unwrap_or_default(),
-        why: failure::bounded(&report.words()),
+        why: Failure::bounded(&report.words()),
         not_ours: if server.is_some() { report.not_ours.clone() } else { Vec::new() },
         parts: if server.is_none() { report.kept.clone() } else { Vec::new() },
     })
@@ -279,13 +278,13 @@ async fn remove_one(run: &Run, step: Step, name: &str, control: &Control) -> Res
                 name,
                 |node| {
                     node.state = NodeState::Left;
-                    node.problem = Some(failure::bounded(&why));
+                    node.problem = Some(Failure::bounded(&why));
                 },
                 Some(Run::failed(step, name, &why)),
             )
             .await?;
             let words = format!("{name} could not be removed completely: {why}");
-            Err(Stop::failed(step.stage, failure::of_class(FailureClass::Other, words)))
+            Err(Stop::failed(step.stage, Failure::of_class(FailureClass::Other, words)))
         }
     }
 }
@@ -348,7 +347,7 @@ async fn clean_up(run: &Run, node: &Node, step: Option<Step>, control: &Control)
             Ok(_) => {}
             Err(error) => tracing::debug!(node = %node.name, %error, "cannot take over what removes the server"),
         }
-        let failed = failure::of_class(FailureClass::TransientState, error.to_string());
+        let failed = Failure::of_class(FailureClass::TransientState, error.to_string());
         match run.after_failure(step, &mut attempts, failed).await {
             Err(Stop::Failed(_)) => return Ok(Removed::Left(error.to_string())),
             waited => waited?,
@@ -358,7 +357,7 @@ async fn clean_up(run: &Run, node: &Node, step: Option<Step>, control: &Control)
         (ReleaseOutcome::Kept, Some(report)) if report.is_clean() => Removed::Kept(KeptNode {
             node: node.name.clone(),
             server: node.server.clone().unwrap_or_default(),
-            why: failure::bounded(&released.words()),
+            why: Failure::bounded(&released.words()),
             not_ours: Vec::new(),
             parts: Vec::new(),
         }),

@@ -13,7 +13,6 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::{Client, Zone};
 
 use crate::cloud_init::ReadCloudInit;
-use crate::failure;
 use crate::hooks::{Hook, RunHooks};
 use crate::name::NodeGroupName;
 use crate::record::{NodeRole, Stage};
@@ -21,7 +20,7 @@ use crate::run::{Run, Stop};
 use crate::specification::{ClusterSpecification, NodeGroup};
 
 fn wrong(place: String, problem: impl std::fmt::Display) -> Failure {
-    failure::of_class(FailureClass::InvalidArguments, format!("{place}: {problem}"))
+    Failure::of_class(FailureClass::InvalidArguments, format!("{place}: {problem}"))
 }
 
 /// Validates the groups that grow, one event for each.
@@ -109,12 +108,12 @@ async fn group_problems(
     let mut found = account_problems(client, &server, catalogue).await;
     found.sort_by_key(|problem| !problem.is_certain());
     let placed = |AccountProblem { field, mut failure }| {
-        failure.message = failure::bounded(&format!("{}: {}", place(field), failure.message));
+        failure.message = Failure::bounded(&format!("{}: {}", place(field), failure.message));
         failure
     };
     let mut problems: Vec<Failure> = found.into_iter().map(placed).collect();
     if let Err(problem) = cloud_inits.read(specification, name).await {
-        problems.push(failure::of_class(FailureClass::InvalidArguments, place(&problem)));
+        problems.push(Failure::of_class(FailureClass::InvalidArguments, place(&problem)));
     }
     problems
 }

@@ -8,7 +8,6 @@ use windlass_policy::slots::types::{Failure, FailureClass};
 use windlass_scaleway::types::instance::{Server, ServerState};
 use windlass_scaleway::types::ipam::ListIpamIps;
 
-use crate::failure;
 use crate::record::{NodeState, Stage};
 use crate::run::{Run, Stop};
 use crate::stages::see::{self, public_addresses};
@@ -93,7 +92,7 @@ async fn vanished(run: &Run, step: Step, name: &str, id: &str) -> Stop {
 
 async fn fail(run: &Run, step: Step, name: &str, class: FailureClass, words: String) -> Stop {
     match run.change_node(name, |_| {}, Some(Run::failed(step, name, &words))).await {
-        Ok(()) => Stop::failed(step.stage, failure::of_class(class, words)),
+        Ok(()) => Stop::failed(step.stage, Failure::of_class(class, words)),
         Err(graver) => graver,
     }
 }

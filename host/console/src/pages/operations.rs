@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use windlass_inspect::text::ago;
 use windlass_inspect::timeline::{End, Plan, Step, note_words};
-use windlass_inspect::words::{cause_words, failure_words};
+use windlass_inspect::words::cause_words;
 use windlass_lifecycle::{Operation, OperationFilter, OperationId, OperationState};
 
 use super::about::{about, group_link, host_link, named, why};
@@ -215,7 +215,7 @@ fn end_of(step: &Step) -> Markup {
         @if !step.attempts.is_empty() {
             ol.attempts { @for attempt in &step.attempts {
                 li {
-                    @if let Some(failure) = &attempt.failure { (failure_words(failure)) }
+                    @if let Some(failure) = &attempt.failure { (failure.words()) }
                     @match attempt.wait {
                         Some(wait) => { " → again after " (took(wait)) },
                         None => { " → given up" },

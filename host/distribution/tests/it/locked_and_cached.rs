@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use windlass_distribution::{ContentDigest, LockFile, LockedTag};
+use windlass_distribution::{ContentDigest, LockFile, LockedTag, TagLock as _};
 
 use crate::support::{Home, LAYER, Server, honest, manifest, respond};
 

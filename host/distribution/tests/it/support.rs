@@ -131,7 +131,7 @@ impl Home {
         let mut options = RegistryOptions::new(RegistrySettings::default());
         options.folder = self.folder.path().to_owned();
         options.state = Some(Dir::open_ambient_dir(self.folder.path(), ambient_authority()).unwrap());
-        options.lock = Some(LockFile::at(self.lock()));
+        options.lock = Some(Arc::new(LockFile::at(self.lock())));
         // What is served here is served at once, or never.
         options.deadline = Duration::from_secs(60);
         options

@@ -27,11 +27,11 @@ mod tests;
 pub use apple_silicon::{AppleSiliconConfiguration, OperatingSystem};
 pub use common::Common;
 pub(crate) use duration::parse as parse_duration;
-pub use environment::ProcessEnvironment;
 pub(crate) use environment::read_file;
 pub use instances::Configuration;
 pub use metrics_address::MetricsAddress;
 pub use problem::ConfigurationErrors;
+pub use windlass_scaleway::Environment as ProcessEnvironment;
 pub use zones::ZonalIds;
 
 /// What a group is configured to be, by its `kind`.

@@ -318,7 +318,7 @@ fn settings(reader: &mut Reader<'_>, default_zone: Option<&str>) -> (Option<Sett
             return (None, zones);
         }
     };
-    match Settings::load(&explicit, &reader.process_environment.for_client()) {
+    match Settings::load(&explicit, reader.process_environment) {
         Ok(settings) => {
             let mut zones = zones;
             if zones.is_empty() && !zone_is_wrong {
@@ -625,7 +625,7 @@ fn shared_state(reader: &mut Reader<'_>, group: Option<&GroupName>) -> Option<Ar
 #[cfg(feature = "postgres")]
 fn database(url: &str, environment: &ProcessEnvironment, group: &GroupName) -> Result<Arc<dyn SharedLog>, String> {
     let host = windlass_process::host_name_or_unknown();
-    match windlass_postgres::PostgresState::of_group(url, &environment.variables, group, host) {
+    match windlass_postgres::PostgresState::of_group(url, environment.variables(), group, host) {
         Ok(state) => Ok(Arc::new(state)),
         Err(error) => Err(error.to_string()),
     }

@@ -8,7 +8,7 @@ use windlass_lifecycle::parse_size;
 use windlass_policy::{Mistake, cut, nearest};
 use windlass_scaleway::Zone;
 
-use super::environment::read_file;
+use super::environment::{read_file, variable_or_file};
 use super::{ProcessEnvironment, duration};
 
 /// Bytes in one of Scaleway's gigabytes.
@@ -129,7 +129,7 @@ impl Reader<'_> {
     /// The variable (or its file) before the key: so it is in the other plugins.
     pub(super) fn text_or_variable(&mut self, keys: &[&str], variable: &str) -> Option<String> {
         let configured = self.text_of(keys);
-        match self.process_environment.get_with_file(variable) {
+        match variable_or_file(self.process_environment, variable) {
             Ok(value) => value.or(configured),
             Err(words) => {
                 self.wrong(keys[0], words);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use windlass_scaleway::{Region, Zone};
 
+use super::environment::variable_or_file;
 use super::reader::{Reader, kind};
 
 /// The most places, which are zones times server types: as many as a question to the placement policy holds.
@@ -36,7 +37,7 @@ pub(super) fn zones(reader: &mut Reader<'_>) -> Option<Vec<Zone>> {
         let words = format!("differs from {}, which means the same; keep one of them", KEYS[0]);
         reader.wrong(KEYS[1], words);
     }
-    match reader.process_environment.get_with_file(VARIABLE) {
+    match variable_or_file(reader.process_environment, VARIABLE) {
         Ok(Some(zone)) if texts.len() < 2 => {
             // What it replaces is read as well: the mistake shows where the variable is not set.
             texts.iter().for_each(|text| drop(reader.parsed::<Zone>(KEYS[0], text)));

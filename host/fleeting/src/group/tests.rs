@@ -939,7 +939,7 @@ async fn an_image_of_ones_own_is_looked_for_at_init_and_is_that_of_each_new_inst
     for image in [name(), ImageChoice::Tag("ci".to_owned())] {
         let refused = try_start(policies(), &simulator, folder.path(), by(image, &["DEV1-S"])).await.err().unwrap();
         let refused = refused.to_string();
-        assert!(refused.contains("image") && refused.contains("x86_64 in fr-par-1 that is available"), "{refused}");
+        assert!(refused.contains("no available image") && refused.contains("for x86_64 in fr-par-1"), "{refused}");
     }
     let (group, _) = running_one(&simulator, folder.path()).await;
     let server = simulator.resources().servers[0]["id"].as_str().unwrap().to_owned();

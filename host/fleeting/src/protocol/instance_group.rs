@@ -61,18 +61,7 @@ pub struct Failure(pub String);
 impl Failure {
     /// A failure in the words of an error and its sources, outermost first.
     pub fn from_error(error: &(dyn std::error::Error + 'static)) -> Self {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            let words = cause.to_string();
-            // Many errors repeat their source in their own text.
-            if !text.contains(&words) {
-                text.push_str(": ");
-                text.push_str(&words);
-            }
-            source = cause.source();
-        }
-        Self(text)
+        Self(windlass_process::with_causes(error))
     }
 }
 

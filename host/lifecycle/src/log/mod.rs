@@ -140,6 +140,32 @@ pub trait SharedLog: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`Error::JournalOpen`] when it cannot be reached.
     fn holder(&self, lock: &str) -> Result<Option<SharingHost>, Error>;
+
+    /// What a [downgrade](SharedLog::downgrade) to this version would do. Nothing is changed.
+    ///
+    /// # Errors
+    /// [`Error::Downgrade`] when its tables have an older version, [`Error::JournalAbsent`] where there are none;
+    /// otherwise as [`SharedLog::open`].
+    fn plan_downgrade(&self, to: u32) -> Result<Downgrade, Error>;
+
+    /// Takes its tables back to an older version, whole or not at all, so that an older program can open it. Whoever
+    /// opens it with this program upgrades it again.
+    ///
+    /// # Errors
+    /// [`Error::Downgrade`] when a process lives that has it open for writing, when its tables changed since it was
+    /// planned, or when the database refuses.
+    fn downgrade(&self, planned: &Downgrade) -> Result<(), Error>;
+}
+
+/// A way back to an older version of a shared log's tables.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Downgrade {
+    /// The version that they have.
+    pub from: u32,
+    /// The version to go back to. 0: no tables.
+    pub to: u32,
+    /// What is removed for good, in words for people.
+    pub loses: Vec<String>,
 }
 
 /// A process that has a shared log open for writing.

@@ -218,7 +218,7 @@ pub(crate) async fn return_to_pool(
         // Taken over by an adoption of ours, as it was.
         Changed::Over(Over::Renamed(_)) => {}
         Changed::Refused(refused) => {
-            tracing::warn!(operation = %run.id, host = id, failure = %failure::words(&refused.failure),
+            tracing::warn!(operation = %run.id, host = id, failure = %refused.failure.words(),
                 "a host that returns to its pool could not be renamed; the next start retries");
             return Ok(End::Done(ReleaseOutcome::ReturnedToPool { name: mark }));
         }

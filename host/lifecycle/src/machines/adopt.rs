@@ -509,8 +509,7 @@ impl From<Stop> for PutBack {
 
 #[expect(clippy::disallowed_methods, reason = "it has just read the host")]
 async fn put_one_back(run: &Run, id: &str, name: &str, from: &str) -> Result<(), PutBack> {
-    let failed =
-        |error: &windlass_scaleway::Error| PutBack::Failed(crate::failure::words(&crate::failure::of_error(error)));
+    let failed = |error: &windlass_scaleway::Error| PutBack::Failed(crate::failure::of_error(error).words());
     let shared = &run.shared;
     let carries_it = || async {
         let seen = presence(shared, &run.control, &run.zone, id).await.map_err(|error| failed(&error))?;

@@ -289,7 +289,7 @@ async fn look_once_more(run: &Run, claim: &ClaimName, lost: Option<u64>) -> Resu
     let found = match run.look(ORDER_STEP, || find(run, claim)).await {
         Ok(found) => found,
         Err(Stop::Failed(failed)) => {
-            report.unverified = Some(failure::words(&failed.failure));
+            report.unverified = Some(failed.failure.words());
             return Ok((report, None));
         }
         Err(stop) => return Err(stop),

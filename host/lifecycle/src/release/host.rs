@@ -203,7 +203,7 @@ impl<'s> Releasing<'s> {
                     stage::after_action(request, host, end)
                 }
                 Stage::LookAgain { request, host, action, refused } => {
-                    let words = format!("{}: {}", word(action), crate::failure::words(&refused.failure));
+                    let words = format!("{}: {}", word(action), refused.failure.words());
                     self.reported.refused = Some((words, refused.failure.class));
                     // As before where it cannot be read.
                     let seen = self.look().await.ok();
@@ -240,7 +240,7 @@ impl<'s> Releasing<'s> {
         if self.control.left().is_cancelled() {
             return Err(Stop::Left);
         }
-        let refused_with = refusal.as_ref().map(|(_, refused)| crate::failure::words(&refused.failure));
+        let refused_with = refusal.as_ref().map(|(_, refused)| refused.failure.words());
         let refusal = refusal.map(|(action, refused)| Refusal {
             action,
             failure: refused.failure,

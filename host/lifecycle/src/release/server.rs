@@ -108,7 +108,7 @@ pub(crate) async fn judge(
         Ok(Some(found)) => found,
         Ok(None) => return Ok(Course::Goes(None)),
         Err((resource, Stop::Failed(failed))) => {
-            let why = format!("cannot check whether it still exists: {}", crate::failure::words(&failed.failure));
+            let why = format!("cannot check whether it still exists: {}", failed.failure.words());
             return Ok(Course::Waits(None, LeftResource { resource, why }));
         }
         Err((_, stop)) => return Err(stop),
@@ -121,7 +121,7 @@ pub(crate) async fn judge(
     }
     let earlier = u32::try_from(answers.len()).unwrap_or(u32::MAX);
     let asking = Asking { attempt: asking.attempt.max(1).saturating_add(earlier), ..asking.clone() };
-    let refused_with = refused.as_ref().map(crate::failure::words);
+    let refused_with = refused.as_ref().map(Failure::words);
     let refusal = refused.map(|failure| Refusal { action: Action::Terminate, failure, not_before: None });
     let subject = run.subject(Some(&server.tags));
     let question = question_of(&run.shared, &run.policies, (&run.zone, &server), subject, &asking, refusal).await;

@@ -1,51 +1,27 @@
-//! Ids that the caller chooses, and servers whose journal is lost.
+//! Servers whose journal is lost.
 
-use windlass_lifecycle::{Control, Error, GroupName, OperationId, OperationState, Target};
+use windlass_lifecycle::{Control, Error, OperationId, OperationState, Target};
 use windlass_simulator::{FaultKind, FaultRule};
 
-use crate::support::{NOW, World, run, zone};
-
-fn id(key: &str) -> OperationId {
-    OperationId::derived(&"ci".parse::<GroupName>().unwrap(), NOW, key)
-}
-
-#[test]
-fn a_chosen_id_is_taken_once_whatever_became_of_it() {
-    run(async {
-        let world = World::new(61).await;
-        let lifecycle = world.start();
-        let chosen = id("uid-1/1");
-        let pending = lifecycle.begin_create_as(chosen.clone(), world.everything()).await.unwrap();
-        assert_eq!(pending.id(), &chosen);
-        let error = lifecycle.begin_create_as(chosen.clone(), world.everything()).await.unwrap_err();
-        assert!(matches!(&error, Error::OperationExists { operation } if *operation == chosen), "{error}");
-        let created = pending.run(&Control::new()).await.unwrap();
-        assert!(created.server.tags.contains(&format!("windlass-operation={chosen}")));
-        let error = lifecycle.begin_create_as(chosen.clone(), world.everything()).await.unwrap_err();
-        assert!(matches!(error, Error::OperationExists { .. }), "{error}");
-        let foreign = OperationId::derived(&"other".parse().unwrap(), NOW, "uid-1/2");
-        let error = lifecycle.begin_create_as(foreign, world.everything()).await.unwrap_err();
-        assert!(matches!(error, Error::Specification { field: "group", .. }), "{error}");
-        world.assert_complete("chosen").await;
-    });
-}
+use crate::support::{World, run, zone};
 
 #[test]
 fn a_server_is_found_by_its_operation_when_the_journal_is_lost_and_cleaned_up_with_all_that_is_its() {
     run(async {
         let world = World::new(62).await;
         let lifecycle = world.start();
-        let chosen = id("uid-2/1");
-        let pending = lifecycle.begin_create_as(chosen.clone(), world.everything()).await.unwrap();
+        let pending = lifecycle.begin_create(world.everything()).await.unwrap();
+        let operation = pending.id().clone();
         let created = pending.run(&Control::new()).await.unwrap();
         drop(lifecycle);
         std::fs::remove_dir_all(world.folder.path()).unwrap();
         let next = world.start();
         assert!(next.journal().operations(&Default::default()).unwrap().is_empty(), "the journal is lost");
-        let found = next.find_created(&zone(), &chosen).await.unwrap().unwrap();
+        let found = next.find_created(&zone(), &operation).await.unwrap().unwrap();
         assert_eq!(found.id, created.server.id);
-        assert!(next.find_created(&zone(), &id("uid-2/2")).await.unwrap().is_none());
-        let target = Target::Tagged { zone: zone(), operation: chosen };
+        let other = OperationId::parse("ci-k3v9q20mfz7a").unwrap();
+        assert!(next.find_created(&zone(), &other).await.unwrap().is_none());
+        let target = Target::Tagged { zone: zone(), operation };
         let cleaned = next.cleanup(&target, &Control::new()).await.unwrap();
         assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
         world.assert_empty("cleaned up");
@@ -60,14 +36,14 @@ fn what_a_half_creation_left_is_cleaned_up_by_its_tag_without_a_server_and_witho
     run(async {
         let world = World::new(63).await;
         let lifecycle = world.start();
-        let chosen = id("uid-3/1");
         // Dies while it orders the server: two addresses and a volume are there.
         world
             .simulator
             .add_fault(FaultRule::new("POST", "/instance/v1/zones/*/servers", FaultKind::DroppedConnection))
             .unwrap();
         let control = Control::new();
-        let pending = lifecycle.begin_create_as(chosen.clone(), world.everything()).await.unwrap();
+        let pending = lifecycle.begin_create(world.everything()).await.unwrap();
+        let operation = pending.id().clone();
         let leaving = control.clone();
         let leave = async move {
             tokio::time::sleep(std::time::Duration::from_secs(5)).await;
@@ -80,7 +56,7 @@ fn what_a_half_creation_left_is_cleaned_up_by_its_tag_without_a_server_and_witho
         assert!(world.resources().count() >= 2);
         std::fs::remove_dir_all(world.folder.path()).unwrap();
         let next = world.start();
-        let target = Target::Tagged { zone: zone(), operation: chosen };
+        let target = Target::Tagged { zone: zone(), operation };
         let cleaned = next.cleanup(&target, &Control::new()).await.unwrap();
         assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
         world.assert_empty("cleaned up");

@@ -1,7 +1,6 @@
 //! What each policy did lately, and what that cost: added up over the end of the log, however long the log is.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -85,11 +84,6 @@ impl Spread {
             most: at(1.0)?,
             sum: figures.iter().fold(0, |sum, figure| figure.saturating_add(sum)),
         })
-    }
-
-    /// Where the figures are nanoseconds.
-    pub fn median_duration(&self) -> Duration {
-        Duration::from_nanos(self.median)
     }
 }
 

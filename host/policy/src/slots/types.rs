@@ -1,6 +1,7 @@
 //! What more than one slot speaks about: `windlass:policy/types`.
 
 pub use crate::bindings::types::*;
+use crate::text::kind_word;
 
 impl Failure {
     /// The longest message, in bytes.
@@ -9,10 +10,9 @@ impl Failure {
     /// A failure without a call. The message is cut at a character within the bound.
     #[must_use]
     pub fn of_class(class: FailureClass, message: impl AsRef<str>) -> Self {
-        let message = message.as_ref();
         Self {
             class,
-            message: message[..message.floor_char_boundary(Self::MAX_MESSAGE_LEN)].to_owned(),
+            message: Self::bounded(message.as_ref()),
             method: None,
             path: None,
             status: None,
@@ -21,9 +21,28 @@ impl Failure {
             ambiguous: false,
         }
     }
-}
 
-impl Failure {
+    /// A message, cut at a character within the bound.
+    #[must_use]
+    pub fn bounded(message: &str) -> String {
+        message[..message.floor_char_boundary(Self::MAX_MESSAGE_LEN)].to_owned()
+    }
+
+    /// In one line for people: the message, or the class where there is none, then status, type and call.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let words = if self.message.is_empty() { kind_word(&self.class) } else { self.message.clone() };
+        match (&self.method, &self.path) {
+            (Some(method), Some(path)) if !words.contains(path.as_str()) => {
+                let status = self.status.map(|status| status.to_string());
+                let call = format!("{method} {path}");
+                let details: Vec<String> = status.into_iter().chain(self.error_type.clone()).chain([call]).collect();
+                format!("{words} ({})", details.join(", "))
+            }
+            _ => words,
+        }
+    }
+
     /// A failure to try policies with: Scaleway's answer to a power-on that failed inside.
     pub fn example() -> Failure {
         Failure {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the error")]
 
 mod cut;
+mod downgrading;
 mod failures;
 mod hosts;
 mod laws;
@@ -11,4 +12,5 @@ mod proxy;
 mod refusals;
 mod server;
 mod silence;
+mod tags;
 mod tls;

@@ -23,8 +23,13 @@ impl Environment {
     }
 
     /// The variable's value, when there is one and it is not empty.
-    pub(super) fn get(&self, name: &str) -> Option<&str> {
+    pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// All of them, by name.
+    pub fn variables(&self) -> &BTreeMap<String, String> {
+        &self.variables
     }
 }
 

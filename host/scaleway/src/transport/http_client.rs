@@ -3,8 +3,9 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use windlass_process::with_causes;
 
-use super::{Transport, TransportError, chain};
+use super::{Transport, TransportError};
 use crate::settings::{ConfigurationError, Settings};
 
 /// How long one connection may take to come about, within the deadline of the call.
@@ -43,7 +44,7 @@ impl HttpTransport {
             // system.
             builder = builder.tls_certs_only([]);
         }
-        let client = builder.build().map_err(|error| ConfigurationError::HttpClient(chain(&error)))?;
+        let client = builder.build().map_err(|error| ConfigurationError::HttpClient(with_causes(&error)))?;
         Ok(Self { client, answer_bytes: settings.limits().answer_bytes })
     }
 }
@@ -92,7 +93,7 @@ fn classify(error: reqwest::Error) -> TransportError {
     } else if error.is_connect() {
         TransportError::NotConnected(match host {
             Some(host) => {
-                let words = chain(&error);
+                let words = with_causes(&error);
                 let words = words.trim_start_matches("error sending request: ");
                 let words = match words.contains("InvalidContentType") {
                     true => {

@@ -3,6 +3,7 @@ mod service;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use windlass_process::with_causes;
 
 use crate::error::ErrorClass;
 
@@ -32,44 +33,29 @@ pub trait Transport: Send + Sync {
 #[non_exhaustive]
 pub enum TransportError {
     /// No connection could be made: the request never left.
-    #[error("no connection could be made, the request was not sent: {}", chain(.0.as_ref()))]
+    #[error("no connection could be made, the request was not sent: {}", with_causes(.0.as_ref()))]
     NotConnected(#[source] Cause),
     /// The certificate at the other end is not trusted here: the request never left. Asking again changes nothing.
     #[error(
         "the API's certificate is not trusted, the request was not sent: {}; if a proxy or a private authority signs \
          it, add that authority to this machine's certificates, or name it in SSL_CERT_FILE",
-        chain(.0.as_ref())
+        with_causes(.0.as_ref())
     )]
     Untrusted(#[source] Cause),
     /// The connection was lost after the request may have left. It may still take effect
     /// (assumption: late-effect-within-second-look).
-    #[error("the connection was lost before an answer came: {}", chain(.0.as_ref()))]
+    #[error("the connection was lost before an answer came: {}", with_causes(.0.as_ref()))]
     Lost(#[source] Cause),
     /// The answer is larger than the client reads. The request did arrive.
     #[error("the answer is larger than {limit} bytes, which is all that is read")]
     AnswerTooLarge { limit: usize },
     /// The request could not be written as HTTP: it never left.
-    #[error("the request cannot be sent: {}", chain(.0.as_ref()))]
+    #[error("the request cannot be sent: {}", with_causes(.0.as_ref()))]
     Unsendable(#[source] Cause),
 }
 
 /// What lies under a transport error: words, or another error.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
-
-/// An error and its causes in one line; reqwest and hyper say the interesting part only in the innermost one.
-fn chain(cause: &dyn std::error::Error) -> String {
-    let mut words = cause.to_string();
-    let mut next = cause.source();
-    while let Some(error) = next {
-        let error_words = error.to_string();
-        if !words.ends_with(&error_words) {
-            words.push_str(": ");
-            words.push_str(&error_words);
-        }
-        next = error.source();
-    }
-    words
-}
 
 impl TransportError {
     /// Whether the request may have arrived, and taken effect.

@@ -4,7 +4,6 @@ use windlass_cluster::{
     ClusterFailure, ClusterState, ClusterStatus, Clusters, Error, KeptNode, Node, OperationKind, Stage,
 };
 use windlass_inspect::failure::{Exit, Failure, Leftover};
-use windlass_inspect::words::failure_words;
 use windlass_lifecycle::{Aftermath, LeftResource, Report, ResourceKind, ResourceName};
 
 /// An error in words, with the exit code that follows from what is left.
@@ -80,7 +79,7 @@ pub(super) fn operation_failure(failed: &ClusterFailure, now: Option<(&Clusters,
     let name = &failed.cluster;
     let mut failure =
         Failure::undone(format!("{} of cluster {name} failed at the stage {}", failed.kind, failed.stage));
-    failure.causes.push(failure_words(&failed.cause));
+    failure.causes.push(failed.cause.words());
     // The first reason repeats the cause at its end, and what does not serve is listed as left.
     let is_of_node = |reason: &&String| {
         let mut nodes = now.iter().flat_map(|(_, status)| &status.nodes);

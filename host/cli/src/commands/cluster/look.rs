@@ -11,7 +11,6 @@ use windlass_inspect::failure::{Exit, Failure};
 use windlass_inspect::listing::Listing;
 use windlass_inspect::output::fields;
 use windlass_inspect::text::{age, ago, bold, instant, printable, red};
-use windlass_inspect::words::failure_words;
 use windlass_lifecycle::Clock;
 
 use super::failure::{failure_of, left_open};
@@ -48,7 +47,7 @@ pub(crate) async fn status(context: &Context, arguments: &arguments::ClusterStat
         let (compared, asked) =
             clusters.compare(name, Clock::System.now()).await.map_err(|error| failure_of(&error))?;
         status = compared;
-        unseen = asked.err().map(|failed| failure_words(&failed));
+        unseen = asked.err().map(|failed| failed.words());
     }
     if let Some(why) = &unseen {
         context.output.say(&format!("note: Scaleway was not asked about the nodes: {why}"));

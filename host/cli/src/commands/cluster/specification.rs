@@ -4,7 +4,7 @@ use serde_json::json;
 use windlass_cluster::{ClusterSpecification, Clusters, Error};
 use windlass_inspect::failure::Failure;
 use windlass_inspect::text::dim;
-use windlass_inspect::words::{counted, failure_words};
+use windlass_inspect::words::counted;
 use windlass_policy::slots::types::{self, FailureClass};
 
 use super::failure::failure_of;
@@ -43,7 +43,7 @@ pub(super) async fn refuse_unknown(
 fn invalid(file: &std::path::Path, problems: &[types::Failure]) -> Failure {
     let mut failure =
         Failure::usage("the specification is invalid; nothing was touched").at(file.display().to_string());
-    failure.causes.extend(problems.iter().map(failure_words));
+    failure.causes.extend(problems.iter().map(types::Failure::words));
     failure.with_partial(json!({ "problems": problems }))
 }
 

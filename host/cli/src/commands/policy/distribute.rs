@@ -12,9 +12,12 @@ use windlass_distribution::{
 };
 use windlass_inspect::failure::Failure;
 use windlass_inspect::output::fields;
+use windlass_inspect::text::ago;
+use windlass_lifecycle::shared_tags;
 use windlass_policy::{Examination, Source};
 
 use crate::arguments::{LockPolicies, PullPolicy, PushPolicy, SignPolicy};
+use crate::commands::lifecycle::lifecycle_failure;
 use crate::context::{Context, Locking};
 use crate::files::{Existing, ResultFile, read_bounded, read_text, refuse_overwriting, write_atomically};
 use crate::policy_file::{MAX_COMPONENT_BYTES, read_policy, rules, slots_of, unusable};
@@ -169,6 +172,12 @@ struct Locked {
 struct LockedTag {
     reference: String,
     digest: String,
+    /// Which machine locked it, where machines share a database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locked_by: Option<String>,
+    /// When, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    locked_at: Option<u64>,
 }
 
 pub(super) fn lock(context: &Context, arguments: &LockPolicies) -> Result<(), Failure> {
@@ -184,13 +193,36 @@ pub(super) fn lock(context: &Context, arguments: &LockPolicies) -> Result<(), Fa
             false => registries.fetch(reference, MAX_COMPONENT_BYTES).map(|artifact| artifact.digest),
         };
         let digest = digest.map_err(|error| failed("locked", reference, &error))?;
-        locked.tags.push(LockedTag { reference: reference.to_string(), digest: digest.to_string() });
+        locked.tags.push(LockedTag {
+            reference: reference.to_string(),
+            digest: digest.to_string(),
+            locked_by: None,
+            locked_at: None,
+        });
+    }
+    if let Some(shared) = context.shared_state()? {
+        let known = shared_tags(&*shared).map_err(|error| {
+            lifecycle_failure("the tags are locked, and who locked them cannot be read", &error).after_changes()
+        })?;
+        for tag in &mut locked.tags {
+            let by = known.iter().find(|known| known.tag.reference.to_string() == tag.reference).map(|known| &known.by);
+            tag.locked_by = by.map(|by| format!("{} (process {})", by.host, by.process));
+            tag.locked_at = by.map(|by| by.at);
+        }
     }
     context.output.result(&locked, || match &locked.tags[..] {
         [] => "no tags: every policy is a file, or named by digest\n".to_owned(),
-        tags => tags.iter().map(|tag| format!("{}  {}\n", tag.reference, tag.digest)).collect(),
+        tags => tags.iter().map(tag_words).collect(),
     });
     Ok(())
+}
+
+fn tag_words(tag: &LockedTag) -> String {
+    let by = match (&tag.locked_by, tag.locked_at) {
+        (Some(by), Some(at)) => format!("  by {by} {}", ago(at)),
+        _ => String::new(),
+    };
+    format!("{}  {}{by}\n", tag.reference, tag.digest)
 }
 
 pub(super) fn failed(done: &str, reference: &Reference, error: &windlass_distribution::Error) -> Failure {

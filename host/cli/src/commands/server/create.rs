@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_inspect::failure::{Exit, Failure, Leftover};
 use windlass_inspect::listing::Listing;
-use windlass_inspect::words::{counted, failure_words};
+use windlass_inspect::words::counted;
 use windlass_lifecycle::{
     AccountProblem, AddressKind, CloudInit, Control, CreatedServer, Error, ExtraVolume, ImageChoice, LeftResource,
     OperationId, Report, RequestedBy, ResourceKind, RootVolume, ServerSpecification, SpecificationProblem, VolumeKind,
@@ -208,7 +208,7 @@ fn creation_failure(work: &Work, failed: &[&Error], created: &[Created], count: 
             Error::Failed(failed) => {
                 kept.extend(failed.report.kept.iter());
                 first_operation.get_or_insert_with(|| failed.operation.to_string());
-                let cause = failure_words(&failed.cause);
+                let cause = failed.cause.words();
                 failure.causes.push(format!("{} at {}: {cause}", failed.operation, failed.step));
                 let words = match failed.report.left.is_empty() {
                     true => Some(failed.undone()),

@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_cluster::{
     Begin, Change, Cluster, ClusterEvent, ClusterEventKind, ClusterName, ClusterOperation, Counts, Fence, Node,
     NodeState, OperationKind, OperationState, Recovery, Requests, StoreError, StoredCluster,
 };
-use windlass_policy::cut;
+use windlass_policy::{cut, kind_word};
 
 use crate::kinds::{
     ClusterOperationStatus, CountsStatus, EventStatus, GroupStatus, NodeStatus, PastOperation, RecordStatus,
@@ -50,14 +49,6 @@ pub(super) struct Answer {
 
 fn corrupt(table: &'static str, row: &str, problem: impl ToString) -> StoreError {
     StoreError::Row { table, row: row.to_owned(), problem: problem.to_string() }
-}
-
-/// A word of the contract, as its JSON has it.
-fn word(of: impl Serialize) -> String {
-    match serde_json::to_value(of) {
-        Ok(Value::String(word)) => word,
-        _ => String::new(),
-    }
 }
 
 fn parse<T: DeserializeOwned>(table: &'static str, row: &str, text: &str) -> Result<T, StoreError> {
@@ -215,7 +206,7 @@ fn past(operation: &ClusterOperation) -> PastOperation {
         kind: operation.kind.to_string(),
         state: operation.state.to_string(),
         stage: operation.stage.to_string(),
-        cause: operation.recovery.as_ref().map(|recovery| word(recovery.cause.class)),
+        cause: operation.recovery.as_ref().map(|recovery| kind_word(&recovery.cause.class)),
         reasons: cut_all(&operation.reasons, PAST_REASONS),
         began_at: time(operation.began_at),
         ended_at: operation.ended_at.map(time),

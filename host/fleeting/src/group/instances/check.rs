@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::join_all;
-use windlass_lifecycle::{AddressPool, ImageChoice, ServerSpecification, no_image, no_servers_in, volume_problems};
-use windlass_scaleway::types::instance::{Architecture, IpType, ListImages, ListIps, ServerType};
+use windlass_lifecycle::{AddressPool, Catalogue, ServerSpecification, look_up, no_servers_in, volume_problems};
+use windlass_scaleway::types::instance::{Architecture, IpType, ListIps, ServerType};
 use windlass_scaleway::{Client, ErrorClass, Zone};
 
 use windlass_policy::Mistake;
@@ -114,22 +114,27 @@ async fn ask_of(client: &Client, configuration: &Configuration, zone: &Zone) -> 
     };
     let mut problems = Vec::new();
     let server = configuration.server_in(zone);
-    let found = check_types(configuration, zone, &types, &mut problems);
-    let (image, groups, networks, pool) = tokio::join!(
-        check_image(client, &server, &found, &types),
-        check_groups(client, &server),
-        check_networks(client, &server),
+    // What is out of stock today is back tomorrow.
+    let catalogue = Catalogue { types, stock: BTreeMap::new() };
+    let found = check_types(configuration, zone, &catalogue.types, &mut problems);
+    let ((image, missing), pool) = tokio::join!(
+        look_up(client, &server, &catalogue),
         check_pool(client, &server, configuration.common.zones.len() > 1),
     );
-    let family = image.map_err(|problem| problems.push(problem)).ok();
-    problems.extend(groups);
-    problems.extend(networks);
+    for missing in missing {
+        // The key of a runner often sees no networks: this one is tried when a server joins it.
+        if missing.field == "private_networks" && !missing.is_certain() {
+            tracing::warn!(%zone, "not checked: {missing}");
+        } else {
+            problems.push(problem(missing.field, missing.failure.words()));
+        }
+    }
     let pooled = pool.map_err(|found| problems.extend(found)).unwrap_or_default();
     let architecture = found.first().map(|(_, server_type)| server_type.arch.clone());
-    match (family, architecture) {
-        (Some(family), Some(architecture)) if problems.is_empty() => {
+    match (image, architecture) {
+        (Some(image), Some(architecture)) if problems.is_empty() => {
             let types = found.iter().map(|(name, server_type)| (name.clone(), server_type.hourly_price)).collect();
-            Ok(OfZone { family, architecture, types, pooled })
+            Ok(OfZone { family: family(&image), architecture, types, pooled })
         }
         _ => Err(Unchecked::Wrong(problems)),
     }
@@ -221,81 +226,6 @@ fn places(configuration: &Configuration, of_zones: Vec<(&Zone, OfZone)>) -> Vec<
     places
 }
 
-async fn check_image(
-    client: &Client,
-    server: &ServerSpecification,
-    types: &[(String, &ServerType)],
-    every_type: &BTreeMap<String, ServerType>,
-) -> Result<Family, Mistake> {
-    match &server.image {
-        ImageChoice::Label(label) => {
-            let storage = server.root_volume.kind.image_storage();
-            let marketplace = client.marketplace();
-            // Where no configured type exists, that the image does is asked by another: which of them fit is not known.
-            if let (true, Some(any)) = (types.is_empty(), every_type.keys().next())
-                && let Err(error) = marketplace.resolve_image(label, &server.zone, any, storage.clone()).await
-                && error.is_not_found()
-            {
-                return Err(problem("image", no_image(client, label).await));
-            }
-            let resolved = join_all(
-                types.iter().map(|(name, _)| marketplace.resolve_image(label, &server.zone, name, storage.clone())),
-            )
-            .await;
-            for (resolved, (server_type, _)) in resolved.iter().zip(types) {
-                match resolved {
-                    Err(error) if error.is_not_found() => {
-                        return Err(problem("image", no_image(client, label).await));
-                    }
-                    Err(error) => {
-                        return Err(problem(
-                            "image",
-                            format!("for {server_type} in {}: {}", server.zone, words(error)),
-                        ));
-                    }
-                    Ok(_) => {}
-                }
-            }
-            Ok(family(label))
-        }
-        ImageChoice::Id(id) => match client.instance(&server.zone).get_image(id).await {
-            Ok(image) => Ok(family(&image.name)),
-            Err(error) if error.is_not_found() => {
-                Err(problem("image", format!("there is no image {id} in {}", server.zone)))
-            }
-            Err(error) => Err(problem("image", words(&error))),
-        },
-        ImageChoice::Name(name) => check_own_image(client, server, types, &format!("called {name:?}")).await,
-        ImageChoice::Tag(tag) => check_own_image(client, server, types, &format!("with the tag {tag:?}")).await,
-    }
-}
-
-/// There is an image of the project's own, `what`, for each of the types. Which one is used is seen at each creation.
-async fn check_own_image(
-    client: &Client,
-    server: &ServerSpecification,
-    types: &[(String, &ServerType)],
-    what: &str,
-) -> Result<Family, Mistake> {
-    let project = client.settings().project_id();
-    let request = ListImages { project: project.map(str::to_owned), public: Some(false), arch: None };
-    let images = client.instance(&server.zone).list_images(&request).await;
-    let images = images.map_err(|error| problem("image", words(&error)))?;
-    let mut newest = None;
-    for (_, server_type) in types {
-        newest = server.image.newest_of(&images, &server_type.arch, project);
-        if newest.is_none() {
-            let (architecture, zone) = (server_type.arch.as_str(), &server.zone);
-            let whose =
-                project.map_or_else(|| "this key's projects".to_owned(), |project| format!("project {project}"));
-            let words = format!("{whose} has no image {what} for {architecture} in {zone} that is available");
-            return Err(problem("image", words));
-        }
-    }
-    // Types that do not exist are another problem.
-    Ok(newest.map_or_else(|| family(""), |image| family(&image.name)))
-}
-
 /// What is said to be in the pool is there, and nobody else's. Answers which of the named addresses are in this zone:
 /// all of them, unless there are other zones in which they can be.
 async fn check_pool(
@@ -359,61 +289,4 @@ async fn check_pool(
         ));
     }
     if problems.is_empty() { Ok(ids.into_values().cloned().collect()) } else { Err(problems) }
-}
-
-async fn check_groups(client: &Client, server: &ServerSpecification) -> Vec<Mistake> {
-    let instance = client.instance(&server.zone);
-    let security = async {
-        let id = server.security_group.as_ref()?;
-        Some(("security_group", id, instance.get_security_group(id).await.err()?))
-    };
-    let placement = async {
-        let id = server.placement_group.as_ref()?;
-        Some(("placement_group", id, instance.get_placement_group(id).await.err()?))
-    };
-    let (security, placement) = tokio::join!(security, placement);
-    [security, placement]
-        .into_iter()
-        .flatten()
-        .map(|(key, id, error)| {
-            if error.is_not_found() {
-                problem(key, format!("there is no {} {id} in {}", key.replace('_', " "), server.zone))
-            } else {
-                problem(key, words(&error))
-            }
-        })
-        .collect()
-}
-
-async fn check_networks(client: &Client, server: &ServerSpecification) -> Vec<Mistake> {
-    let region = server.zone.region();
-    let checked = join_all(server.private_networks.iter().map(|id| {
-        let path = format!("/vpc/v2/regions/{region}/private-networks/{id}");
-        async move { (id, client.send_raw("GET", &path, None).await) }
-    }))
-    .await;
-    let mut problems = Vec::new();
-    for (id, answer) in checked {
-        match answer {
-            Ok(answer) if answer.status == 404 => {
-                problems.push(problem(
-                    "private_networks",
-                    format!("there is no private network {id} in {region}, where {} is", server.zone),
-                ));
-            }
-            Ok(answer) if answer.status == 403 => tracing::warn!(
-                network = id,
-                "the credentials may not look at private networks, so this one is only tried when a server joins it"
-            ),
-            Ok(_) => {}
-            Err(error) if error.is_not_found() => {
-                problems.push(problem(
-                    "private_networks",
-                    format!("there is no private network {id} in {region}, where {} is", server.zone),
-                ));
-            }
-            Err(error) => tracing::warn!(network = id, error = &error as &dyn std::error::Error, "not checked"),
-        }
-    }
-    problems
 }

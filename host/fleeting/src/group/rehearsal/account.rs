@@ -145,10 +145,7 @@ async fn furnish_instances(client: &Client, configuration: &mut Configuration) -
     let server = &mut configuration.server;
     let image = match &server.image {
         ImageChoice::Label(label) if windlass_simulator::IMAGE_LABELS.contains(&label.as_str()) => None,
-        ImageChoice::Label(label) => Some(format!("{label:?}")),
-        ImageChoice::Id(id) => Some(id.clone()),
-        ImageChoice::Name(name) => Some(format!("called {name:?}")),
-        ImageChoice::Tag(tag) => Some(format!("with the tag {tag:?}")),
+        other => Some(other.described()),
     };
     if let Some(image) = image {
         notes.push(format!(

@@ -1,11 +1,15 @@
 //! Policies from a registry.
 
+use std::collections::BTreeMap;
+
 use axum::Router;
 use axum::extract::{Path as Part, State as Shared};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse as _;
 use windlass_distribution::ContentDigest;
+use windlass_postgres::PostgresState;
 use windlass_test_guests::RETRY;
+use windlass_test_postgres::Server;
 
 use super::*;
 
@@ -99,6 +103,26 @@ fn a_policy_of_a_registry_decides_also_after_a_restart_without_it() {
     let first = asked(first);
     assert!(first.0.contains(&address), "{first:?}");
     assert_eq!(first, asked(again));
+}
+
+#[test]
+fn a_tag_is_what_hosts_that_share_a_database_have_locked() {
+    let Some(server) = Server::start() else { return };
+    let (_running, address) = registry();
+    let policies = fetched(json!({ "retry": { "path": format!("oci://{address}/team/retry:1.0.0") } }));
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let state = |place: usize, host: &str| {
+        let shared = PostgresState::parse(&server.url("s"), &BTreeMap::new(), host).unwrap();
+        StateDirectory::open(folders[place].path()).unwrap().with_shared_log(Arc::new(shared))
+    };
+    start(&policies, &state(0, "host-a")).unwrap();
+    assert_eq!(server.execute("select document->>'host' from s.streams where family = 'policy-tag'"), "host-a");
+    // Another host has locked it to what this registry does not have.
+    let other = ContentDigest::of(b"another policy");
+    let locked = format!("update s.streams set document = document || '{{\"digest\": \"{other}\"}}'");
+    server.execute(&format!("{locked} where family = 'policy-tag'"));
+    let refused = start(&policies, &state(1, "host-b")).err().unwrap().to_string();
+    assert!(refused.contains(&other.to_string()), "{refused}");
 }
 
 #[test]
