@@ -273,7 +273,8 @@ func TestMacsSurviveThePluginsDeath(t *testing.T) {
 				eventually(t, "all are in the pool", func() bool { return cloud.macs().inPool("pool-") == 2 })
 				cloud.macs().requireNothingLost(t, 2, "macs-")
 				if work == "decrease" {
-					require.Equal(t, 1, cloud.macs().wipes(), "wiped before it is in the pool, and once")
+					// Once; but who died before the wipe was answered cannot know of it when it has ended before the next look.
+					require.Contains(t, []int{1, 2}, cloud.macs().wipes(), "wiped before it is in the pool")
 				}
 			})
 		}
