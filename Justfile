@@ -467,6 +467,11 @@ swaps seconds="60": _programs
 bench-proof: _wasm_target
     cargo bench --quiet --package windlass-proof --bench proof
 
+# An audit of 10,000 servers.
+[group('measure')]
+bench-audit: _wasm_target
+    cargo bench --quiet --package windlass-cli --bench audit
+
 # A rehearsal of a Monday of up to 500 servers.
 [group('measure')]
 bench-rehearse: _wasm_target
