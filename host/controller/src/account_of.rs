@@ -12,7 +12,7 @@ use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use crate::Error;
-use crate::accounts::{Account, Unusable, is_used};
+use crate::accounts::{Account, Place, Unusable, is_used};
 use crate::context::Context;
 use crate::kinds::{
     AppleSiliconMachine, CredentialsReference, FINALIZER, InstanceMachine, MachineStatus, ServerCluster,
@@ -84,7 +84,7 @@ impl OfAccount for ServerCluster {
 /// use.
 pub(crate) async fn contexts(context: &Arc<Context>) -> Vec<Arc<Context>> {
     let accounts = context.accounts.in_use().await;
-    let accounts = accounts.into_iter().map(|account| Arc::new(with_account(context, account)));
+    let accounts = accounts.into_iter().map(|(place, account)| Arc::new(with_account(context, place, account)));
     let own = context.settings.shard.has_own().then(|| Arc::clone(context));
     own.into_iter().chain(accounts).collect()
 }
@@ -125,7 +125,7 @@ where
     let place = (namespace, name.clone());
     // From its finalizer on the object may have something at Scaleway.
     if is_marked(object) && !context.accounts.holds(&place).await {
-        let _turn = context.accounts.leaving.lock().await;
+        let _turn = context.accounts.turn(&place).await;
         // The watch may show one that is gone by now, and whose Secret is free.
         let api: Api<K> = Api::namespaced(context.client.clone(), &place.0);
         let reading = "reading the object whose credentials are kept";
@@ -134,8 +134,18 @@ where
             context.accounts.hold(&place).await?;
         }
     }
-    let of_account = Context { secret: Some(place), ..with_account(context, account) };
-    Ok(Ok(Arc::new(of_account)))
+    Ok(Ok(Arc::new(with_account(context, place, account))))
+}
+
+/// The objects whose machines may be of the account of a context: those of its Secret's namespace, or all.
+pub(crate) fn objects<K>(context: &Context) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match &context.secret {
+        Some((namespace, _)) => Api::namespaced(context.client.clone(), namespace),
+        None => Api::all(context.client.clone()),
+    }
 }
 
 fn is_marked<K: Resource>(object: &K) -> bool {
@@ -149,7 +159,7 @@ where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
 {
     let Some(place) = &context.secret else { return remove_finalizer(api, object).await };
-    let _turn = context.accounts.leaving.lock().await;
+    let _turn = context.accounts.turn(place).await;
     // As it is now: the Secret goes first, and then nothing else may come between.
     let reading = "reading the object that is let go";
     let Some(now) = api.get_opt(&object.name_any()).await.map_err(Error::kubernetes(reading))? else { return Ok(true) };
@@ -162,8 +172,9 @@ where
     remove_finalizer(api, &now).await
 }
 
-fn with_account(context: &Context, account: Account) -> Context {
+fn with_account(context: &Context, place: Place, account: Account) -> Context {
     let mut of_account = Context::clone(context);
+    of_account.secret = Some(place);
     of_account.settings.owner = account.owner;
     of_account.settings.project = account.scaleway.settings().project_id().map(str::to_owned);
     // The operator's limits are about the operator's own credentials.

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
@@ -17,7 +17,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_lifecycle::{
@@ -119,9 +119,9 @@ pub(crate) struct AccountOptions {
 /// The accounts of Secrets, as long as the process leads.
 pub(crate) struct Accounts {
     options: AccountOptions,
+    /// Never held while the API server is asked: what is slow about one Secret keeps no other waiting.
     known: Mutex<HashMap<Place, Known>>,
-    /// One object at a time is let go: the last one lets its Secret go.
-    pub(crate) leaving: Mutex<()>,
+    turns: parking_lot::Mutex<HashMap<Place, Weak<Mutex<()>>>>,
 }
 
 /// The namespace and the name of a Secret.
@@ -136,7 +136,7 @@ impl Drop for Known {
 
 impl Accounts {
     pub(crate) fn new(options: AccountOptions) -> Self {
-        Self { options, known: Mutex::default(), leaving: Mutex::default() }
+        Self { options, known: Mutex::default(), turns: parking_lot::Mutex::default() }
     }
 
     /// The account of a Secret. One that was read before stays usable when the Secret is gone, as long as the process
@@ -144,20 +144,21 @@ impl Accounts {
     pub(crate) async fn of(&self, namespace: &str, name: &str) -> Result<Result<Account, Unusable>, Error> {
         let options = &self.options;
         let place = (namespace.to_owned(), name.to_owned());
-        let mut known = self.known.lock().await;
         // A Secret counts as it was read for as long as a listing does, unless its key is refused: somebody may have
         // corrected it just now, and asked for a retry.
-        let fresh = |known: &&Known| {
+        let is_fresh = |known: &Known| {
             known.read_at.elapsed() < options.settings.listing_interval && !known.account.scaleway.is_denied()
         };
         let now = Instant::now();
-        if let Some(known) = known.get_mut(&place) {
+        if let Some(known) = self.known.lock().await.get_mut(&place) {
             known.used_at = now;
+            if is_fresh(known) {
+                return Ok(Ok(known.account.clone()));
+            }
         }
-        if let Some(known) = known.get(&place).filter(fresh) {
-            return Ok(Ok(known.account.clone()));
-        }
-        let Some(secret) = read(&options.client, namespace, name).await? else {
+        let secret = read(&options.client, namespace, name).await?;
+        let mut known = self.known.lock().await;
+        let Some(secret) = secret else {
             return Ok(known.get(&place).map(|known| known.account.clone()).ok_or_else(|| Unusable {
                 reason: "CredentialsMissing",
                 message: format!("there is no Secret {name} with Scaleway's credentials in the namespace"),
@@ -167,8 +168,9 @@ impl Accounts {
             Ok(keys) => keys,
             Err(message) => return Ok(Err(Unusable { reason: "CredentialsInvalid", message })),
         };
-        if let Some(known) = known.get_mut(&place).filter(|known| known.keys == keys) {
-            known.read_at = now;
+        // Another task may have read it later.
+        if let Some(known) = known.get_mut(&place).filter(|known| known.keys == keys || known.read_at > now) {
+            known.read_at = known.read_at.max(now);
             return Ok(Ok(known.account.clone()));
         }
         // One with another key takes the place of the one before: two would work on one journal.
@@ -179,7 +181,12 @@ impl Accounts {
             of_namespace >= MAX_OF_NAMESPACE || known.len() >= most
         };
         if is_full(&known) {
-            self.close_unused(&mut known, options.settings.listing_interval * UNUSED).await?;
+            drop(known);
+            self.close_unused(options.settings.listing_interval * UNUSED).await?;
+            known = self.known.lock().await;
+            if let Some(known) = known.get(&place) {
+                return Ok(Ok(known.account.clone()));
+            }
         }
         if is_full(&known) {
             return Ok(Err(Unusable {
@@ -210,11 +217,27 @@ impl Accounts {
         self.known.lock().await.get(place).is_some_and(|known| known.held)
     }
 
+    /// Waits for the turn at a Secret: one object at a time begins to use it, or is let go, since the last one lets its
+    /// Secret go.
+    pub(crate) async fn turn(&self, place: &Place) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.turns.lock();
+            turns.retain(|_, turn| turn.strong_count() > 0);
+            turns.get(place).and_then(Weak::upgrade).unwrap_or_else(|| {
+                let turn = Arc::default();
+                turns.insert(place.clone(), Arc::downgrade(&turn));
+                turn
+            })
+        };
+        turn.lock_owned().await
+    }
+
     /// Keeps a Secret until [`Accounts::release`], before anything is begun with its key, and has it move with the
     /// objects that use it. (By a label: an owner reference would have it deleted with one of several owners.)
     pub(crate) async fn hold(&self, place: &Place) -> Result<(), Error> {
-        let mut known = self.known.lock().await;
-        let Some(known) = known.get_mut(place).filter(|known| !known.held) else { return Ok(()) };
+        if self.known.lock().await.get(place).is_none_or(|known| known.held) {
+            return Ok(());
+        }
         let (namespace, name) = place;
         // One that is going takes no finalizer any more; the key is known as long as this process lives.
         if let Some(secret) = read(&self.options.client, namespace, name).await?
@@ -228,7 +251,9 @@ impl Accounts {
             let metadata = json!({"finalizers": finalizers, "labels": {labels::MOVE: moves}});
             self.write_metadata(&secret, metadata).await?;
         }
-        known.held = true;
+        if let Some(known) = self.known.lock().await.get_mut(place) {
+            known.held = true;
+        }
         Ok(())
     }
 
@@ -275,7 +300,7 @@ impl Accounts {
     pub(crate) async fn close_idle(&self) {
         loop {
             tokio::time::sleep(self.options.idle / 2).await;
-            if let Err(error) = self.close_unused(&mut *self.known.lock().await, self.options.idle).await {
+            if let Err(error) = self.close_unused(self.options.idle).await {
                 tracing::warn!(error = &error as &dyn std::error::Error, "cannot close unused accounts");
             }
         }
@@ -283,14 +308,16 @@ impl Accounts {
 
     /// Closes the accounts that nobody has used for so long and in whose journals nothing is open. The key of one whose
     /// Secret is gone stays: objects that are paused need it later.
-    async fn close_unused(&self, known: &mut HashMap<Place, Known>, since: Duration) -> Result<(), Error> {
-        let unused = |known: &Known| {
+    async fn close_unused(&self, since: Duration) -> Result<(), Error> {
+        let is_unused = |known: &Known| {
             known.used_at.elapsed() >= since
                 && known.account.lifecycle.in_flight().is_empty()
                 && known.account.lifecycle.journal().operations(&unfinished()).is_ok_and(|open| open.is_empty())
         };
-        let places: Vec<Place> =
-            known.iter().filter(|(_, known)| unused(known)).map(|(place, _)| place.clone()).collect();
+        let places: Vec<Place> = {
+            let known = self.known.lock().await;
+            known.iter().filter(|(_, known)| is_unused(known)).map(|(place, _)| place.clone()).collect()
+        };
         for place in places {
             let (namespace, name) = &place;
             if read(&self.options.client, namespace, name).await?.is_none()
@@ -298,10 +325,13 @@ impl Accounts {
             {
                 continue;
             }
-            tracing::info!(namespace, secret = name, "closed an account: no object uses its Secret");
-            close(known, &place);
+            let mut known = self.known.lock().await;
+            if known.get(&place).is_some_and(is_unused) {
+                tracing::info!(namespace, secret = name, "closed an account that no object has used for a while");
+                close(&mut known, &place);
+                self.count(&known);
+            }
         }
-        self.count(known);
         Ok(())
     }
 
@@ -310,9 +340,10 @@ impl Accounts {
         metrics::gauge!(metric_names::ACCOUNTS, labels).set(known.len() as f64);
     }
 
-    /// The accounts that are in use.
-    pub(crate) async fn in_use(&self) -> Vec<Account> {
-        self.known.lock().await.values().map(|known| known.account.clone()).collect()
+    /// The accounts that are in use, with the places of their Secrets.
+    pub(crate) async fn in_use(&self) -> Vec<(Place, Account)> {
+        let known = self.known.lock().await;
+        known.iter().map(|(place, known)| (place.clone(), known.account.clone())).collect()
     }
 
     /// Opens an account, and lets its supervisor work.

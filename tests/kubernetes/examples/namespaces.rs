@@ -24,7 +24,9 @@ async fn main() -> Result<()> {
     let options = ControllerOptions { all_namespaces: true, ..ControllerOptions::default() }
         .argument(&format!("--namespace-credentials={SECRET}"))
         .argument("--require-namespace-credentials")
-        .argument("--orphans-interval=10s");
+        // The default. Orphans are looked for more often than by default, since accounts are closed after four looks.
+        .argument("--listing-interval=60s")
+        .argument("--orphans-interval=75s");
     let controller = own.start(&options).await?;
     print_figures("nothing to do", &controller)?;
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube::{Api, ResourceExt};
+use kube::ResourceExt;
 use tokio::time::Instant;
 use windlass_lifecycle::{Control, Reclaim, ReclaimMode, ReclaimRequest};
 use windlass_scaleway::Zone;
 
 use super::known::{Account, Counts, Watch, about};
 use crate::Error;
+use crate::account_of::objects;
 use crate::arguments::Orphans;
 use crate::context::Context;
 use crate::kinds::{AppleSiliconMachine, annotations};
@@ -18,7 +19,7 @@ use crate::names::{ProviderId, claim, claim_prefix};
 
 /// Who is alive, and the zones in which they are, or say that they are.
 pub(super) async fn living(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>), Error> {
-    let api: Api<AppleSiliconMachine> = Api::all(context.client.clone());
+    let api = objects::<AppleSiliconMachine>(context);
     let (mut live, mut zones) = (BTreeSet::new(), BTreeSet::new());
     zones.extend(context.settings.zone.clone());
     for_each(&api, "listing the living machines", |object| {

@@ -54,6 +54,16 @@ pub(super) struct Counts {
     pub(super) servers: BTreeMap<Zone, usize>,
 }
 
+impl Counts {
+    pub(super) fn add(&mut self, other: Self) {
+        for (ours, theirs) in [(&mut self.hosts, other.hosts), (&mut self.servers, other.servers)] {
+            for (zone, count) in theirs {
+                *ours.entry(zone).or_default() += count;
+            }
+        }
+    }
+}
+
 /// Orphans have no object: their events are told of the Lease.
 pub(super) fn about(watch: &Watch) -> ObjectReference {
     ObjectReference {

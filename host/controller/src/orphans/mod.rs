@@ -9,6 +9,7 @@ mod servers;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::{StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
 
 use crate::account_of::contexts;
@@ -17,6 +18,9 @@ use crate::context::Context;
 use crate::{Error, metric_names};
 pub(crate) use known::Watch;
 use known::{Account, Counts};
+
+/// How many accounts are looked at concurrently.
+const PARALLEL_ACCOUNTS: usize = 8;
 
 /// Refuses what cannot be done: to give hosts back whose claims may be explained where nobody looks.
 pub(crate) fn check(arguments: &RunArguments) -> Result<(), Error> {
@@ -41,13 +45,25 @@ pub(crate) async fn watch(context: Arc<Context>, watch: Watch, stop: Cancellatio
             () = stop.cancelled() => return,
             () = tokio::time::sleep(watch.interval) => {}
         }
-        let mut counts = Counts::default();
-        for context in contexts(&context).await {
-            let account = accounts.entry(context.settings.owner.to_string()).or_default();
-            if let Err(error) = look(&context, &watch, account, &mut counts).await {
-                let owner = &context.settings.owner;
-                tracing::warn!(error = &error as &dyn std::error::Error, %owner, "cannot look for orphans");
+        // What was remembered of an account that was closed meanwhile goes with it.
+        let mut before = std::mem::take(&mut accounts);
+        let looks = contexts(&context).await.into_iter().map(|context| {
+            let owner = context.settings.owner.to_string();
+            let mut account = before.remove(&owner).unwrap_or_default();
+            let watch = &watch;
+            async move {
+                let mut counts = Counts::default();
+                if let Err(error) = look(&context, watch, &mut account, &mut counts).await {
+                    tracing::warn!(error = &error as &dyn std::error::Error, %owner, "cannot look for orphans");
+                }
+                (owner, account, counts)
             }
+        });
+        let looks = stream::iter(looks).buffer_unordered(PARALLEL_ACCOUNTS).collect::<Vec<_>>().await;
+        let mut counts = Counts::default();
+        for (owner, account, of_account) in looks {
+            accounts.insert(owner, account);
+            counts.add(of_account);
         }
         for (metric, counts) in
             [(metric_names::ORPHANS, counts.hosts), (metric_names::ORPHANED_SERVERS, counts.servers)]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use kube::ResourceExt;
 use kube::api::ListParams;
-use kube::{Api, ResourceExt};
 use windlass_scaleway::Zone;
 use windlass_scaleway::types::instance::Server;
 
 use super::known::{Account, Counts, Watch, about};
 use crate::Error;
+use crate::account_of::objects;
 use crate::context::Context;
 use crate::kinds::{InstanceMachine, ServerCluster, annotations};
 use crate::kubernetes::for_each;
@@ -21,8 +22,7 @@ const KEPT: &str = "windlass-kept";
 /// The ids of servers, and the operations that make them, of all objects; and the zones in which they say they are.
 pub(super) async fn explained(context: &Context) -> Result<(BTreeSet<String>, BTreeSet<Zone>), Error> {
     let (mut explained, mut zones) = (BTreeSet::new(), BTreeSet::new());
-    let machines: Api<InstanceMachine> = Api::all(context.client.clone());
-    for_each(&machines, "listing the living instances", |object| {
+    for_each(&objects::<InstanceMachine>(context), "listing the living instances", |object| {
         explained.extend(object.annotations().get(annotations::OPERATION).cloned());
         zones.extend(object.spec.zone.as_deref().and_then(|zone| zone.parse().ok()));
         if let Some(Ok(provider)) = object.spec.provider_id.as_deref().map(str::parse::<ProviderId>) {
@@ -37,8 +37,7 @@ pub(super) async fn explained(context: &Context) -> Result<(BTreeSet<String>, BT
     if !context.settings.server_clusters {
         return Ok((explained, zones));
     }
-    let clusters: Api<ServerCluster> = Api::all(context.client.clone());
-    let clusters = clusters.list(&ListParams::default()).await;
+    let clusters = objects::<ServerCluster>(context).list(&ListParams::default()).await;
     for object in clusters.map_err(Error::kubernetes("listing the living clusters of servers"))? {
         zones.extend(object.spec.zone.parse().ok());
         let nodes = object.status.into_iter().flat_map(|status| status.nodes);
