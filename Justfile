@@ -282,6 +282,11 @@ demo-kubernetes: _wasm_target
     @cargo build --quiet --package windlass-controller
     @cargo run --quiet --package windlass-test-kubernetes --example demo
 
+# A cluster is created, grown, repaired and terminated: `just bench-clusters 200 2000`, with ratios to the first.
+[group('measure')]
+bench-clusters *nodes: _wasm_target
+    cargo bench --quiet --package windlass-cluster --bench cluster -- {{ nodes }}
+
 # Hosts that write to one PostgreSQL at the same time, beside one host with a file.
 [group('measure')]
 bench-shared-state: _servers
