@@ -95,20 +95,21 @@ fn an_accepted_termination_and_one_wrong_look_prove_nothing() {
 }
 
 #[test]
-fn a_deletion_that_was_answered_as_not_found_takes_two_looks() {
-    run(async {
-        let world = World::new(134).await;
-        let lifecycle = world.start();
-        let created = created(&world, &lifecycle).await;
-        let address = created.server.public_ips[0].id.as_str();
-        let path = "/instance/v1/zones/*/ips/*";
-        // The deletion is refused as that of something unknown, and so is the look that follows: both are wrong.
-        world.simulator.add_fault(FaultRule::new("DELETE", path, FaultKind::NotFound).nth(1)).unwrap();
-        world.simulator.add_fault(FaultRule::new("GET", path, FaultKind::NotFound).nth(3)).unwrap();
-        let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
-        assert!(cleaned.report.is_clean(), "{}", cleaned.report.words());
-        world.assert_empty("deleted at last");
-        let calls = calls_to(&world, address);
-        assert_eq!(calls.iter().filter(|call| call.fault.is_some()).count(), 2, "{calls:?}");
-    });
+fn a_deletion_that_was_not_accepted_takes_two_looks() {
+    for kind in [FaultKind::NotFound, FaultKind::MalformedBody] {
+        run(async {
+            let world = World::new(134).await;
+            let lifecycle = world.start();
+            let created = created(&world, &lifecycle).await;
+            let path = "/instance/v1/zones/*/ips/*";
+            // The deletion has no effect, and the look that follows is wrong.
+            world.simulator.add_fault(FaultRule::new("DELETE", path, kind).nth(1)).unwrap();
+            world.simulator.add_fault(FaultRule::new("GET", path, FaultKind::NotFound).nth(3)).unwrap();
+            let cleaned = lifecycle.cleanup(&Target::Operation(created.operation), &Control::new()).await.unwrap();
+            assert!(cleaned.report.is_clean(), "{kind}: {}", cleaned.report.words());
+            world.assert_empty("deleted at last");
+            let calls = calls_to(&world, &created.server.public_ips[0].id);
+            assert_eq!(calls.iter().filter(|call| call.fault.is_some()).count(), 2, "{kind}: {calls:?}");
+        });
+    }
 }
