@@ -282,6 +282,11 @@ demo-kubernetes: _wasm_target
     @cargo build --quiet --package windlass-controller
     @cargo run --quiet --package windlass-test-kubernetes --example demo
 
+# A cluster is created, grown, repaired and terminated: `just bench-clusters 200 2000`, with ratios to the first.
+[group('measure')]
+bench-clusters *nodes: _wasm_target
+    cargo bench --quiet --package windlass-cluster --bench cluster -- {{ nodes }}
+
 # Hosts that write to one PostgreSQL at the same time, beside one host with a file.
 [group('measure')]
 bench-shared-state: _servers
@@ -310,6 +315,18 @@ pictures: _wasm_target
     { sed '/<\/style>/q' docs/pictures/overview-dark.svg; sed '1,/<\/style>/d' docs/pictures/overview-light.svg; } \
         > {{ target }}/overview-dark.svg
     mv {{ target }}/overview-dark.svg docs/pictures/
+
+# The runner plugin, with so many instances among so many servers: `just bench-fleeting 500 10000`. Needs Go.
+[group('measure')]
+bench-fleeting instances="1000" servers="50000": _wasm_target
+    @command -v go >/dev/null || { echo "SKIPPED: GitLab's own code needs Go: https://go.dev/dl"; exit 0; }; \
+    cargo build --quiet --profile dist --package windlass-fleeting --bin fleeting-plugin-scaleway && \
+    cargo build --quiet --release --package windlass-simulator --example serve && \
+    cd tests/fleeting-go && \
+    WINDLASS_MEASURE=1 WINDLASS_OURS={{ instances }} WINDLASS_SERVERS={{ servers }} \
+    WINDLASS_FLEETING_PLUGIN={{ target }}/dist/fleeting-plugin-scaleway \
+    WINDLASS_SIMULATOR={{ target }}/release/examples/serve \
+    go test -timeout 60m -count=1 -v -run 'TestMeasure|ServersOfOthers|Hundred' ./...
 
 # Format, lints, docs and the dependency rules, all with warnings denied.
 [group('start')]

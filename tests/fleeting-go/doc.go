@@ -10,5 +10,6 @@
 //	WINDLASS_SIMULATOR          the example serve of host/simulator
 //	WINDLASS_POLICIES           a folder with windlass-guest-state-mapping.wasm and grace-for-stopped.wasm
 //	WINDLASS_MEASURE            anything: hold figures against their bounds, and print them (wants a quiet machine)
+//	WINDLASS_OURS               instances to measure with, among WINDLASS_SERVERS servers
 //	WINDLASS_REFERENCE_PLUGINS  other plugins to be measured beside ours, separated by colons
 package fleeting

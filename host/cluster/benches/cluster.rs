@@ -1,8 +1,10 @@
-//! Prints what a cluster of 10, 100 and 1,000 nodes in up to 20 groups costs: `cargo bench -p windlass-cluster`.
+//! Prints what the life of a cluster in up to 20 groups costs: it is created, grows by a tenth, is repaired after a
+//! tenth of its servers was deleted behind its back, and is terminated. Numbers of nodes are arguments, 200 and 2,000
+//! without: `just bench-clusters 200 2000`. What each node costs is also told as a ratio to the first number's.
 //!
 //! Everything runs against the simulator in process at 50 ms for each call and the recorded durations. Time is
-//! simulated, so the first figure shows how the work overlaps under the default limits; the processor's time beside it,
-//! simulator included, is what it costs.
+//! simulated, so the first figure shows how the work overlaps under the default limits; what stands beside it is what
+//! it costs, simulator included.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,13 +16,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use windlass_cluster::{
-    ClusterControl, ClusterName, ClusterOptions, ClusterSpecification, Clusters, Hook, HookAction, HookFailure,
+    ClusterControl, ClusterName, ClusterOptions, ClusterSpecification, Clusters, Error, Hook, HookAction, HookFailure,
     HookInput, HookOutput, HookSet, LogClusterStore, NodeGroup, NodeGroupName, ProgramHook, RunHooks, ScaleRequest,
 };
 use windlass_lifecycle::{Durability, Journal, Lifecycle, Options, StateDirectory};
 use windlass_policy::{Host, HostOptions};
 use windlass_scaleway::{Client, Settings};
-use windlass_simulator::{Latency, Simulator};
+use windlass_simulator::{ForcedState, Latency, Simulator};
 
 const LATENCY_MS: u64 = 50;
 const GROUPS: u32 = 20;
@@ -73,10 +75,10 @@ fn clusters(simulator: &Simulator, host: &Arc<Host>, folder: &Path) -> Clusters 
     Clusters::new(options)
 }
 
-/// The most memory that this process ever had, in MiB.
-fn peak_memory() -> f64 {
+/// The memory that this process has, in MiB.
+fn resident_memory() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
     let kibibytes = line.and_then(|line| line.split_whitespace().nth(1)).and_then(|number| number.parse::<f64>().ok());
     kibibytes.unwrap_or(f64::NAN) / 1024.0
 }
@@ -90,62 +92,112 @@ fn processor_time() -> Duration {
     TICK * fields.skip(11).take(2).filter_map(|field| field.parse::<u32>().ok()).sum()
 }
 
+/// What a phase cost.
 struct Figures {
+    phase: &'static str,
+    /// Nodes that were made, replaced or removed.
+    nodes: u32,
     simulated: Duration,
+    wall: Duration,
     processor: Duration,
-    calls: usize,
+    resident: f64,
+    calls: u64,
 }
 
-async fn measure<T>(simulator: &Simulator, work: impl Future<Output = T>) -> Figures {
-    simulator.clear_requests();
-    let (simulated, processor) = (tokio::time::Instant::now(), processor_time());
-    work.await;
-    Figures {
-        simulated: simulated.elapsed(),
-        processor: processor_time().saturating_sub(processor),
-        calls: simulator.requests().len(),
+impl Figures {
+    /// The processor's time in milliseconds and the calls, for each of its nodes.
+    fn of_each(&self) -> (f64, f64) {
+        let nodes = f64::from(self.nodes);
+        (self.processor.as_secs_f64() * 1e3 / nodes, self.calls as f64 / nodes)
     }
 }
 
+async fn measure<T>(
+    simulator: &Simulator,
+    phase: &'static str,
+    nodes: u32,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Figures {
+    let before = simulator.last_sequence();
+    let (simulated, wall, processor) = (tokio::time::Instant::now(), std::time::Instant::now(), processor_time());
+    work.await.unwrap();
+    Figures {
+        phase,
+        nodes,
+        simulated: simulated.elapsed(),
+        wall: wall.elapsed(),
+        processor: processor_time().saturating_sub(processor),
+        resident: resident_memory(),
+        calls: simulator.last_sequence() - before,
+    }
+}
+
+/// The life of a cluster of so many nodes.
+async fn live(nodes: u32, host: &Arc<Host>, folder: &Path) -> Vec<Figures> {
+    let simulator = Simulator::new(windlass_simulator::Options {
+        latency: Latency { base_ms: LATENCY_MS, jitter_ms: 0 },
+        // Its memory would count as ours.
+        logged_requests: 0,
+        ..windlass_simulator::Options::default()
+    });
+    let clusters = clusters(&simulator, host, folder);
+    let (name, quiet) = ("bench".parse::<ClusterName>().unwrap(), ClusterControl::new());
+    let specification = specification(nodes);
+    let more = |(group, data): (&NodeGroupName, &NodeGroup)| (group.clone(), data.count + data.count.div_ceil(10));
+    let counts: BTreeMap<NodeGroupName, u32> = specification.groups.iter().map(more).collect();
+    let made = specification.groups.values().map(|group| group.count).sum::<u32>();
+    let grown = counts.values().sum::<u32>();
+    let request = ScaleRequest { counts, ..ScaleRequest::default() };
+    let servers = |simulator: &Simulator| simulator.resources().servers.len();
+
+    let mut figures = vec![measure(&simulator, "create", made, clusters.create(specification, &quiet)).await];
+    assert_eq!(servers(&simulator), made as usize);
+    figures.push(measure(&simulator, "grow", grown - made, clusters.scale(&name, &request, &quiet)).await);
+    assert_eq!(servers(&simulator), grown as usize);
+    let lost: Vec<String> = simulator
+        .resources()
+        .servers
+        .iter()
+        .step_by(10)
+        .filter_map(|server| Some(server["id"].as_str()?.to_owned()))
+        .collect();
+    lost.iter().for_each(|id| simulator.set_server_state(id, ForcedState::Deleted).unwrap());
+    let lost = u32::try_from(lost.len()).unwrap();
+    assert_eq!(servers(&simulator), (grown - lost) as usize);
+    figures.push(measure(&simulator, "repair", lost, clusters.scale(&name, &request, &quiet)).await);
+    assert_eq!(servers(&simulator), grown as usize);
+    figures.push(measure(&simulator, "terminate", grown, clusters.terminate(&name, false, &quiet)).await);
+    assert!(simulator.resources().is_empty());
+    figures
+}
+
 fn main() {
+    let mut sizes: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    if sizes.is_empty() {
+        sizes = vec![200, 2_000];
+    }
     let folder = tempfile::tempdir().unwrap();
     let host = host(&folder.path().join("policies"));
-    println!("nodes  operation   simulated  processor   per node      calls  per node  peak memory");
-    for nodes in [10_u32, 100, 1_000] {
+    println!("nodes  phase      concerned  simulated     wall  resident  processor, each  ratio  calls, each  ratio");
+    let mut first: Option<Vec<(f64, f64)>> = None;
+    for nodes in sizes {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        runtime.block_on(async {
-            let simulator = Simulator::new(windlass_simulator::Options {
-                latency: Latency { base_ms: LATENCY_MS, jitter_ms: 0 },
-                logged_requests: 1_000_000,
-                ..windlass_simulator::Options::default()
-            });
-            let clusters = clusters(&simulator, &host, &folder.path().join(nodes.to_string()));
-            let (name, quiet) = ("bench".parse::<ClusterName>().unwrap(), ClusterControl::new());
-            let specification = specification(nodes);
-            // Every second group loses half, every other one gains as much.
-            let mut counts = BTreeMap::new();
-            for (number, (group, data)) in specification.groups.iter().enumerate() {
-                let half = data.count.div_ceil(2);
-                counts.insert(group.clone(), if number % 2 == 0 { data.count - half } else { data.count + half });
-            }
-            let request = ScaleRequest { counts, ..ScaleRequest::default() };
-            let created = measure(&simulator, async { clusters.create(specification, &quiet).await.unwrap() }).await;
-            assert_eq!(simulator.resources().servers.len(), nodes as usize);
-            let scaled = measure(&simulator, async { clusters.scale(&name, &request, &quiet).await.unwrap() }).await;
-            assert_eq!(simulator.resources().servers.len(), nodes as usize);
-            let ended = measure(&simulator, async { clusters.terminate(&name, false, &quiet).await.unwrap() }).await;
-            assert!(simulator.resources().is_empty());
-            for (operation, figures) in [("create", created), ("scale", scaled), ("terminate", ended)] {
-                println!(
-                    "{nodes:5}  {operation:10} {:8.1} s {:8.0} ms {:7.2} ms {:10} {:9.1} {:8.0} MiB",
-                    figures.simulated.as_secs_f64(),
-                    figures.processor.as_secs_f64() * 1e3,
-                    figures.processor.as_secs_f64() * 1e3 / f64::from(nodes),
-                    figures.calls,
-                    figures.calls as f64 / f64::from(nodes),
-                    peak_memory(),
-                );
-            }
-        });
+        let figures = runtime.block_on(live(nodes, &host, &folder.path().join(nodes.to_string())));
+        let each: Vec<(f64, f64)> = figures.iter().map(Figures::of_each).collect();
+        let reference = first.get_or_insert_with(|| each.clone());
+        for ((figures, each), reference) in figures.iter().zip(&each).zip(reference.iter()) {
+            println!(
+                "{nodes:5}  {:9} {:10} {:8.1} s {:6.1} s {:5.0} MiB {:13.2} ms {:6.2} {:12.1} {:6.2}",
+                figures.phase,
+                figures.nodes,
+                figures.simulated.as_secs_f64(),
+                figures.wall.as_secs_f64(),
+                figures.resident,
+                each.0,
+                each.0 / reference.0,
+                each.1,
+                each.1 / reference.1,
+            );
+        }
     }
 }

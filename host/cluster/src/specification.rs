@@ -16,7 +16,7 @@ use crate::units;
 
 /// Node groups of one cluster at most.
 const MAX_GROUPS: usize = 64;
-/// Nodes of one cluster at most: far above what was measured (1,000), so that a slip costs nothing.
+/// Nodes of one cluster at most: far above what is measured (2,000), so that a slip costs nothing.
 pub(crate) const MAX_NODES: u32 = 10_000;
 
 /// A specification asks for something that cannot be.

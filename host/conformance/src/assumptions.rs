@@ -157,7 +157,8 @@ const LISTINGS: &[Assumption] = &[
     },
     Assumption {
         id: "not-found-is-lasting",
-        assumed: "a resource does not exist if its API says so twice in Scaleway's own form",
+        assumed: "a resource does not exist if its API says so twice in Scaleway's own form; an accepted deletion \
+            counts as once",
         relied_on: "the look at the end of an undo or a cleanup; a sweep; a server that vanished",
         if_wrong: "what is left counts as gone, until a sweep lists it",
         check: NoProbe("no test can cause such a fault"),

@@ -31,6 +31,8 @@ pub(crate) enum Outcome<R> {
     /// It was judged so, and the change that the judgement asked for, if any, was sent. Scaleway took it, or the
     /// resource had gone by then.
     Judged(R),
+    /// The same, and Scaleway accepted its deletion.
+    Deleted(R),
 }
 
 /// A resource that was read by its id a moment ago, in this very step, and is ours.
@@ -73,6 +75,11 @@ pub(crate) trait Changeable: Sized + Send + Sync {
 
     /// Whether this change removes it.
     fn removes(change: &Self::Change) -> bool;
+
+    /// Whether it removes it at once, so that an answer that accepts it says that it is gone.
+    fn deletes(change: &Self::Change) -> bool {
+        Self::removes(change)
+    }
 
     /// The local volumes that this change destroys with the resource.
     fn takes(&self, _change: &Self::Change) -> Vec<String> {
@@ -134,6 +141,10 @@ impl Changeable for Server {
 
     fn removes(change: &Self::Change) -> bool {
         matches!(change, ServerChange::Delete | ServerChange::Act(ServerAction::Terminate))
+    }
+
+    fn deletes(change: &Self::Change) -> bool {
+        matches!(change, ServerChange::Delete)
     }
 
     async fn read(client: &Client, zone: &Zone, id: &str) -> Result<Self, Error> {
@@ -314,8 +325,9 @@ pub(crate) async fn change<T: Changeable, R>(
             return Ok(Outcome::WouldTake(volume));
         }
     }
-    let removes = T::removes(&change);
+    let (removes, deletes) = (T::removes(&change), T::deletes(&change));
     match T::send(client, zone, id, change).await {
+        Ok(()) if deletes => Ok(Outcome::Deleted(judged)),
         Ok(()) => Ok(Outcome::Judged(judged)),
         Err(error) if error.is_not_found() && removes => Ok(Outcome::Judged(judged)),
         Err(error) if error.is_not_found() => Ok(Outcome::Gone),

@@ -291,8 +291,8 @@ pub(crate) async fn clean_up(
             }
             scope
         }
-        None => match claims_of_unknown(run, active, specification).await? {
-            Ok(claims) => Scope::new(claims),
+        None => match scope_of_unknown(run, active, specification).await? {
+            Ok(scope) => scope,
             Err(report) => return Ok(CleanedUp { operation: run.id.clone(), report, decided: None }),
         },
     };
@@ -401,11 +401,11 @@ async fn remove(
     scope: &mut Scope,
 ) -> Result<(Report, Option<Decided>), Stop> {
     let Removal::Release(asking) = &specification.removal else { return Ok((undo(run, scope, None).await?, None)) };
-    match judge(run, asking, &scope.claims, None).await? {
+    match judge(run, asking, scope, None).await? {
         Course::Goes(decided) => {
             let report = undo(run, scope, None).await?;
             let Some(refused) = refusal(run, &report)? else { return Ok((report, decided)) };
-            match judge(run, asking, &scope.claims, Some(refused)).await? {
+            match judge(run, asking, scope, Some(refused)).await? {
                 Course::Stays(decided) => Ok((keep_all(run, scope).await?, Some(decided))),
                 Course::Goes(decided) | Course::Waits(decided, _) => Ok((report, decided)),
             }
@@ -445,19 +445,19 @@ fn server_name(run: &Run, id: &str) -> ResourceName {
     ResourceName { kind: ResourceKind::Server, id: id.to_owned(), zone: run.zone.to_string(), server: None }
 }
 
-/// What can be claimed where the journal knows nothing of the creation. The inner error is how the cleanup ended
+/// What to look for where the journal knows nothing of the creation. The inner error is how the cleanup ended
 /// already, since the server could not be seen.
-async fn claims_of_unknown(
+async fn scope_of_unknown(
     run: &Run,
     active: &Active,
     specification: &CleanupSpecification,
-) -> Result<Result<Claims, Report>, Error> {
+) -> Result<Result<Scope, Report>, Error> {
     let shared = &run.shared;
     let Some(id) = &specification.server else {
-        return Ok(Ok(match &specification.tagged {
+        return Ok(Ok(Scope::new(match &specification.tagged {
             Some(operation) => Claims::of_unknown(&shared.owner, operation.clone()),
             None => Claims::none(&shared.owner),
-        }));
+        })));
     };
     let name = server_name(run, id);
     let instance = shared.client.instance(&run.zone);
@@ -484,10 +484,10 @@ async fn claims_of_unknown(
     if let Some(operation) = &specification.tagged {
         let mut claims = Claims::of_unknown(&shared.owner, operation.clone());
         claims.name(name);
-        return Ok(Ok(claims));
+        return Ok(Ok(Scope { judged: server.map(Box::new), ..Scope::new(claims) }));
     }
     // A server that carries the tags of an operation that did not make it is a copy: the rest is the original's.
-    let tagged = server.and_then(|server| crate::tags::operation_of(&server.tags));
+    let tagged = server.as_ref().and_then(|server| crate::tags::operation_of(&server.tags));
     let operation = match tagged {
         Some(operation) => match shared.journal.operation(&operation) {
             Ok(known) => shared.began_elsewhere(known.created_at).then_some(operation),
@@ -496,5 +496,6 @@ async fn claims_of_unknown(
         },
         None => None,
     };
-    Ok(Ok(Claims::of_named(&shared.owner, name, operation)))
+    let claims = Claims::of_named(&shared.owner, name, operation);
+    Ok(Ok(Scope { judged: server.map(Box::new), ..Scope::new(claims) }))
 }

@@ -44,7 +44,7 @@ pub(crate) struct Creation<'a> {
 #[expect(clippy::result_large_err, reason = "the retry slot takes the failure whole, once per failed attempt")]
 fn still_ours(id: &str, zone: &Zone, outcome: Outcome<()>) -> Result<(), AttemptFailure> {
     let words = match outcome {
-        Outcome::Judged(()) => return Ok(()),
+        Outcome::Judged(()) | Outcome::Deleted(()) => return Ok(()),
         Outcome::Gone => format!("{id} is gone: somebody deleted it"),
         Outcome::NotOurs | Outcome::WouldTake(_) => {
             format!("{id} does not carry this operation's tags any more: somebody took it over")

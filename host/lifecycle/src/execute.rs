@@ -288,13 +288,21 @@ impl PlanStep<'_> {
         let (run, claims, what) = (self.run, self.claims, &what);
         let judge = |resource: &T| (what(resource), ());
         let outcome = run.attempt(self.step, |_| change(&run.shared.client, &run.zone, claims, id, judge)).await?;
-        self.ended(outcome)
+        self.ended(id, outcome)
     }
 
-    fn ended<R>(&self, outcome: Outcome<R>) -> Result<Change, Stop> {
+    /// Whether it is gone is for the look at the end to prove. What was answered here is the first half of that.
+    fn ended<R>(&self, id: &str, outcome: Outcome<R>) -> Result<Change, Stop> {
         match outcome {
-            // Whether it is gone is for the look at the end to prove.
-            Outcome::Gone | Outcome::Judged(_) => Ok(Change::Made),
+            Outcome::Judged(_) => Ok(Change::Made),
+            Outcome::Deleted(_) => {
+                self.run.absences.deleted(id);
+                Ok(Change::Made)
+            }
+            Outcome::Gone => {
+                self.run.absences.prove(id, true);
+                Ok(Change::Made)
+            }
             Outcome::NotOurs => Ok(Change::NotOurs),
             Outcome::Protected(server) => Err(Stop::failed(self.step, protected(&server, self.run.zone.as_str()))),
             // Only a termination takes volumes, and `delete_server` sends none with this one again.
@@ -325,7 +333,14 @@ impl PlanStep<'_> {
                     }
                 })
                 .await?;
-            let Outcome::Judged(reported) = outcome else { return self.ended(outcome) };
+            let reported = match outcome {
+                Outcome::Judged(reported) => reported,
+                Outcome::Deleted(reported) => {
+                    run.absences.deleted(id);
+                    reported
+                }
+                outcome => return self.ended(id, outcome),
+            };
             let mut looks = 0_u32;
             let gone = run
                 .shared
@@ -405,14 +420,14 @@ impl PlanStep<'_> {
                 }
             })
             .await?;
-        self.ended(outcome)
+        self.ended(id, outcome)
     }
 
     async fn delete_private_nic(&self, server: &str, id: &str) -> Result<Change, Stop> {
         let (run, claims) = (self.run, self.claims);
         let outcome =
             run.attempt(self.step, |_| delete_private_nic(&run.shared.client, &run.zone, claims, server, id)).await?;
-        self.ended(outcome)
+        self.ended(id, outcome)
     }
 
     /// Takes a volume, ours or not, off a server of ours.

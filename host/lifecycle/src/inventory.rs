@@ -35,6 +35,9 @@ pub(crate) struct Scope {
     pub(crate) not_ours: BTreeSet<ResourceName>,
     /// What could not be seen. It is not asked for again: that is for the next try of the operation.
     pub(crate) unseen: Unseen,
+    /// The server as it was read by its id to be judged. The look that follows at once takes it in without a read of
+    /// its own.
+    pub(crate) judged: Option<Box<Server>>,
 }
 
 impl Scope {
@@ -46,6 +49,7 @@ impl Scope {
             unplaced: BTreeSet::new(),
             not_ours: BTreeSet::new(),
             unseen: Unseen::default(),
+            judged: None,
         }
     }
 }
@@ -144,6 +148,9 @@ pub(crate) async fn gather(run: &Run, scope: &mut Scope) -> Result<Vec<Found>, S
     let tagged = look.search().await?;
     // Servers first: whether an address or a volume is in use depends on whose server it is attached to.
     tagged.servers.into_iter().for_each(|server| look.server(server));
+    if let Some(server) = scope.judged.take().filter(|server| !look.seen.contains(&server.id)) {
+        look.server(*server);
+    }
     look.known_servers().await?;
     look.private_nics();
     tagged.ips.into_iter().for_each(|ip| look.ip(ip));
@@ -325,13 +332,19 @@ impl Look<'_> {
     }
 
     /// Reads all of these that were not seen, and takes in what is ours. Those that are proven absent are given back.
-    /// Absence takes two answers; who was answered so for the first time is asked again after one wait for all.
+    /// Absence takes two answers with a wait in between, which is one for all. What the operation itself has deleted
+    /// was answered once already, so it is asked after that wait only.
     async fn read_all(&mut self, names: Vec<ResourceName>) -> Result<Vec<ResourceName>, Stop> {
-        let mut absent = Vec::new();
-        let again = self.read_once(names, &mut absent).await?;
-        if !again.is_empty() {
-            self.run.sleep("look", self.run.shared.limits.poll_interval).await?;
-            self.read_once(again, &mut absent).await?;
+        let run = self.run;
+        let is_known = |name: &ResourceName| self.seen.contains(&name.id) || self.unseen.holds(&name.id);
+        let (mut absent, mut names): (Vec<_>, Vec<_>) =
+            names.into_iter().filter(|name| !is_known(name)).partition(|name| run.absences.proves_deletion(&name.id));
+        while !names.is_empty() {
+            let wait = names.iter().map(|name| run.absences.wait(&name.id)).max().unwrap_or_default();
+            if !wait.is_zero() {
+                run.sleep("look", wait).await?;
+            }
+            names = self.read_once(names, &mut absent).await?;
         }
         Ok(absent)
     }
@@ -343,8 +356,6 @@ impl Look<'_> {
         absent: &mut Vec<ResourceName>,
     ) -> Result<Vec<ResourceName>, Stop> {
         let run = self.run;
-        let is_known = |id: &str| self.seen.contains(id) || self.unseen.holds(id);
-        let names: Vec<ResourceName> = names.into_iter().filter(|name| !is_known(&name.id)).collect();
         let reads = names.into_iter().map(|name| async move {
             let read = read(run, name.kind, &name.id).await;
             (name, read)

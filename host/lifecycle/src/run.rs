@@ -146,6 +146,7 @@ impl Run {
         let trace = Trace::of_operation(&shared.owner, &id, kind, &group, &zone, None);
         // Its own, so that a request of another process can cancel this operation alone.
         let control = control.child();
+        let absences = Absences::new(shared.limits.poll_interval);
         let cancellable = kind.acquires().then(|| {
             let journalled = Arc::new(Journalled { shared: Arc::clone(&shared), id: id.clone() });
             control.enter(&journalled);
@@ -164,7 +165,7 @@ impl Run {
             _cancellable: cancellable,
             deadline: deadline.map(|deadline| Instant::now() + deadline),
             undoing: AtomicBool::new(!kind.acquires()),
-            absences: Absences::default(),
+            absences,
             on_request: false,
             resumed: false,
             effects: Mutex::default(),
@@ -598,7 +599,7 @@ impl Run {
             match self.ask(step, id, &mut look_up).await? {
                 Asked::Here(value) => return Ok(Some(value)),
                 Asked::Absent => return Ok(None),
-                Asked::SaidAbsent => self.sleep(step, self.shared.limits.poll_interval).await?,
+                Asked::SaidAbsent => self.sleep(step, self.absences.wait(id)).await?,
             }
         }
     }

@@ -64,7 +64,7 @@ impl Lifecycle {
             .await
             .map_err(|error| Error::scaleway("changing a server", error))?;
         match outcome {
-            Outcome::Judged(()) => Ok(true),
+            Outcome::Judged(()) | Outcome::Deleted(()) => Ok(true),
             Outcome::Gone => Ok(false),
             Outcome::NotOurs | Outcome::WouldTake(_) => {
                 Err(Error::NotOurs { resource, owner: shared.owner.to_string() })

@@ -53,6 +53,15 @@ impl Answer {
         Ok(self.field::<BTreeMap<String, T>>(key)?.into_iter().collect())
     }
 
+    /// Nothing: what an accepted deletion is answered with (recorded: always 204). Anything else does not say that it
+    /// was accepted.
+    pub(crate) fn nothing(&self) -> Result<(), Error> {
+        match self.status {
+            204 => Ok(()),
+            _ => Err(self.malformed("a deletion is answered with status 204".to_owned())),
+        }
+    }
+
     /// The whole body.
     pub(crate) fn whole<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| self.malformed(error.to_string()))

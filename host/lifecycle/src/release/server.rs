@@ -17,12 +17,12 @@ use super::{ReleaseReport, question};
 use crate::absence::read_or_absent;
 use crate::cleanup::creation_of;
 use crate::control::{Control, EventKind};
+use crate::inventory::Scope;
 use crate::journal::note::{Note, Record};
 use crate::journal::{Entry, Operation, OperationKind, OperationState, ResourceKind, ResourceName};
 use crate::lifecycle::{Lifecycle, left_open};
 use crate::machines;
 use crate::machines::actions::REBOOT_STEP;
-use crate::ownership::Claims;
 use crate::report::{LeftResource, instant_words};
 use crate::run::{Run, milliseconds, reasons_of};
 use crate::shared::{Active, Shared};
@@ -86,10 +86,12 @@ impl Decided {
 /// whoever goes on with the cleanup does what was decided. Where the answer was to wait, the server is read first: it
 /// may be gone. Where the wait follows from a refusal of Scaleway's, whoever asks for another try has the slot asked
 /// again: what Scaleway refused, it may do now.
+///
+/// What it has read is in the scope afterwards, for the look that follows.
 pub(crate) async fn judge(
     run: &Run,
     asking: &Asking,
-    claims: &Claims,
+    scope: &mut Scope,
     refused: Option<Failure>,
 ) -> Result<Course, Stop> {
     let answers = answers(&run.shared.journal.entries(&run.id)?)?;
@@ -104,7 +106,7 @@ pub(crate) async fn judge(
         return Ok(answer.course(server, run.now()));
     }
     run.check("release")?;
-    let (name, server) = match server_there(run, claims).await {
+    let (name, server) = match server_there(run, scope).await {
         Ok(Some(found)) => found,
         Ok(None) => return Ok(Course::Goes(None)),
         Err((resource, Stop::Failed(failed))) => {
@@ -134,6 +136,7 @@ pub(crate) async fn judge(
     };
     let answer = Answer::of(&decision, until, refused_with);
     run.note(Note::ReleaseDecided(answer.clone()), Some(name.clone())).await?;
+    scope.judged = Some(server);
     Ok(answer.course(&name, run.now()))
 }
 
@@ -235,11 +238,20 @@ fn kept_before(run: &Run, server: &str) -> Result<Option<Answer>, Error> {
 }
 
 /// The server of a cleanup, read by its id, where there is one that is ours. The error names what could not be read.
-async fn server_there(run: &Run, claims: &Claims) -> Result<Option<(ResourceName, Server)>, (ResourceName, Stop)> {
+async fn server_there(
+    run: &Run,
+    scope: &mut Scope,
+) -> Result<Option<(ResourceName, Box<Server>)>, (ResourceName, Stop)> {
     let instance = run.shared.client.instance(&run.zone);
-    for name in claims.known().filter(|name| name.kind == ResourceKind::Server) {
-        let seen = run.look_one("get-server", &name.id, || instance.get_server(&name.id)).await;
-        match seen.map_err(|stop| (name.clone(), stop))? {
+    for name in scope.claims.known().filter(|name| name.kind == ResourceKind::Server) {
+        let server = match scope.judged.take().filter(|server| server.id == name.id) {
+            Some(server) => Some(server),
+            None => {
+                let seen = run.look_one("get-server", &name.id, || instance.get_server(&name.id)).await;
+                seen.map_err(|stop| (name.clone(), stop))?.map(Box::new)
+            }
+        };
+        match server {
             Some(server) if tags::carries_owner(&server.tags, &run.shared.owner) => {
                 return Ok(Some((name.clone(), server)));
             }

@@ -6,6 +6,7 @@
 
 mod abandoning;
 mod address_pool;
+mod calls;
 mod capabilities;
 mod chaos;
 mod history;

@@ -70,7 +70,6 @@ impl BlockApi {
     /// Deletes a volume. What Scaleway answers while it is attached was never recorded; that it refuses is relied on
     /// (assumption: attached-volume-refused).
     pub async fn delete_volume(&self, volume_id: &str) -> Result<(), Error> {
-        self.client.call(self.volume(Call::delete(VOLUME), volume_id)).await?;
-        Ok(())
+        self.client.call_and(self.volume(Call::delete(VOLUME), volume_id), |answer| answer.nothing()).await
     }
 }

@@ -73,8 +73,7 @@ impl InstanceApi {
     /// Gives an address back. That Scaleway accepts it while a server uses the address was not recorded
     /// (assumption: attached-address-deletable).
     pub async fn delete_ip(&self, ip: &str) -> Result<(), Error> {
-        let deleted = self.client.call(self.ip(Call::delete(IP), ip)).await;
-        self.gone_or_denied(ip, deleted).await?;
-        Ok(())
+        let deleted = self.client.call_and(self.ip(Call::delete(IP), ip), |answer| answer.nothing()).await;
+        self.gone_or_denied(ip, deleted).await
     }
 }

@@ -84,8 +84,7 @@ impl InstanceApi {
     /// delete-leaves-parts). A running one is refused (assumption: running-delete-refused): use
     /// [`ServerAction::Terminate`].
     pub async fn delete_server(&self, server_id: &str) -> Result<(), Error> {
-        self.client.call(self.server(Call::delete(SERVER), server_id)).await?;
-        Ok(())
+        self.client.call_and(self.server(Call::delete(SERVER), server_id), |answer| answer.nothing()).await
     }
 
     /// Tells a server to do something: `server_action(id, ServerAction::PowerOn)`.

@@ -48,7 +48,6 @@ impl InstanceApi {
     }
 
     pub async fn delete_volume(&self, volume_id: &str) -> Result<(), Error> {
-        self.client.call(self.volume(Call::delete(VOLUME), volume_id)).await?;
-        Ok(())
+        self.client.call_and(self.volume(Call::delete(VOLUME), volume_id), |answer| answer.nothing()).await
     }
 }

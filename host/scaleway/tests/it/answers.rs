@@ -133,6 +133,23 @@ async fn user_data_is_set_when_the_answer_is_the_known_one_or_the_value_can_be_r
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_204_says_that_a_deletion_was_accepted() {
+    for (status, body) in [(200, ""), (200, "{\"id\": \""), (202, "{}")] {
+        let (client, _) = client_answered(status, body);
+        let (instance, block) = (client.instance(&zone()), client.block(&zone()));
+        for answer in [
+            instance.delete_server(SERVER).await,
+            instance.delete_ip("i").await,
+            instance.delete_volume("v").await,
+            block.delete_volume("v").await,
+        ] {
+            let error = answer.unwrap_err();
+            assert!(error.class() == ErrorClass::MalformedAnswer && error.is_ambiguous(), "{status}: {error}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_denied_address_is_gone_only_when_the_addresses_can_be_listed_and_it_is_not_among_them() {
     const DENIED: &str = r#"{"details":[{"action":"read","resource":"compute_ips"}],"message":"insufficient permissions","type":"permissions_denied"}"#;
     let ips = |ids: &[&str]| {
