@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use windlass_lifecycle::OwnerName;
 use windlass_scaleway::types::instance::CreateServer;
+use windlass_scaleway::types::marketplace::ImageStorage;
 use windlass_scaleway::{Client, Settings, Zone};
 use windlass_simulator::{Options, Simulator};
 

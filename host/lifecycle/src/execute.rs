@@ -291,16 +291,12 @@ impl PlanStep<'_> {
         self.ended(id, outcome)
     }
 
-    /// Whether it is gone is for the look at the end to prove. What was answered here is the first half of that.
+    /// Whether it is gone is for the look at the end to prove. An accepted deletion is the first half of that.
     fn ended<R>(&self, id: &str, outcome: Outcome<R>) -> Result<Change, Stop> {
         match outcome {
-            Outcome::Judged(_) => Ok(Change::Made),
+            Outcome::Gone | Outcome::Judged(_) => Ok(Change::Made),
             Outcome::Deleted(_) => {
                 self.run.absences.deleted(id);
-                Ok(Change::Made)
-            }
-            Outcome::Gone => {
-                self.run.absences.prove(id, true);
                 Ok(Change::Made)
             }
             Outcome::NotOurs => Ok(Change::NotOurs),
