@@ -37,7 +37,7 @@ fn main() {
             // What a candidate is compiled to is kept under its text.
             let name = if is_new { format!("{round}") } else { "same".to_owned() };
             let candidate = home.join(format!("{name}.rules.toml"));
-            let rule = format!("[[rules]]\nwhen = \"machine.server_type == '{name}'\"\nanswer = \"keep\"\n");
+            let rule = format!("[[rules]]\nwhen = \"machine.machine_type == '{name}'\"\nanswer = \"keep\"\n");
             std::fs::write(&candidate, format!("slot = \"release\"\n{rule}")).unwrap();
             let audit = ["policy", "audit", candidate.to_str().unwrap()];
             if !is_new && round == 0 {

@@ -1,6 +1,6 @@
 //! Many teams with a key each on one controller, measured: memory, open files and threads while each has a server, and
-//! after the last one is gone. The number is an argument, 1000 without; `just bench-kubernetes` builds what it needs and
-//! runs it.
+//! after the last one is gone. The number is an argument, 1000 without; the second one says how often, each time with
+//! other teams: what is not freed shows in later rounds. `just bench-kubernetes` builds what it needs and runs it.
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ const WATCHED: Duration = Duration::from_secs(120);
 async fn main() -> Result<()> {
     let programs = Programs::found().context("`just bench-kubernetes` builds what is missing")?;
     let count: usize = std::env::args().nth(1).map_or(Ok(1_000), |count| count.parse())?;
+    let rounds: usize = std::env::args().nth(2).map_or(Ok(1), |rounds| rounds.parse())?;
     let plane = ControlPlane::start(programs, false).await?;
     let own = Scene::with(&plane, "teams", Options { time_scale: 60.0, ..Options::default() }).await?;
     let options = ControllerOptions { all_namespaces: true, ..ControllerOptions::default() }
@@ -30,6 +31,15 @@ async fn main() -> Result<()> {
     let controller = own.start(&options).await?;
     print_figures("nothing to do", &controller)?;
 
+    for _ in 0..rounds {
+        round(&own, &controller, count).await?;
+    }
+    plane.kubectl(User::Admin, &["get", "--raw", "/readyz"], "")?;
+    Ok(())
+}
+
+/// That many teams come and go.
+async fn round(own: &Scene<'_>, controller: &Controller, count: usize) -> Result<()> {
     let began = Instant::now();
     let mut teams = Vec::new();
     for number in 0..count {
@@ -53,7 +63,7 @@ async fn main() -> Result<()> {
     })
     .await?;
     let took = began.elapsed().as_secs_f64();
-    print_figures(&format!("{count} namespaces with a key and a server each, after {took:.0} s"), &controller)?;
+    print_figures(&format!("{count} namespaces with a key and a server each, after {took:.0} s"), controller)?;
 
     let processor = controller.processor_time()?;
     let calls = own.scaleway().calls().len();
@@ -62,7 +72,7 @@ async fn main() -> Result<()> {
     let calls = own.scaleway().calls().len() - calls;
     let title =
         format!("  at rest for {} s: {:.1} % of a processor, {calls} calls", WATCHED.as_secs(), 100.0 * processor);
-    print_figures(&title, &controller)?;
+    print_figures(&title, controller)?;
 
     for team in &teams {
         team.delete(Kind::InstanceMachine, "server").await?;
@@ -73,8 +83,7 @@ async fn main() -> Result<()> {
         Ok(())
     })
     .await?;
-    print_figures("all of them gone", &controller)?;
-    plane.kubectl(User::Admin, &["get", "--raw", "/readyz"], "")?;
+    print_figures("all of them gone", controller)?;
     Ok(())
 }
 
